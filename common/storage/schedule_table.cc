@@ -12,6 +12,10 @@ namespace {
 
 constexpr uint8_t kPolicy = 0;
 constexpr uint8_t kUser = 1;
+constexpr uint8_t kCalendar = 2;
+constexpr uint8_t kCalendarUser = 3;
+constexpr uint8_t kCalendarMark = 4;
+constexpr uint8_t kRetiming = 5;
 
 }  // namespace
 
@@ -38,6 +42,71 @@ std::string PolicyUserKey(const Uid& policy, const Uid& schedule) {
 }
 
 std::string PolicyUserPrefix(const Uid& policy) { return KeyWriter().U8(kUser).Id(policy).Take(); }
+
+std::string CalendarKey(absl::string_view tenant, absl::string_view calendar_id) {
+  return KeyWriter().U8(kCalendar).Text(tenant).Text(calendar_id).Take();
+}
+
+std::string CalendarPrefix(absl::string_view tenant) {
+  return KeyWriter().U8(kCalendar).Text(tenant).Take();
+}
+
+Uid CalendarUid(absl::string_view tenant, absl::string_view calendar_id) {
+  return StableHash128(CalendarKey(tenant, calendar_id));
+}
+
+std::string CalendarUserKey(const Uid& calendar, const Uid& schedule) {
+  return KeyWriter(CalendarUserPrefix(calendar)).Id(schedule).Take();
+}
+
+std::string CalendarUserPrefix(const Uid& calendar) {
+  return KeyWriter().U8(kCalendarUser).Id(calendar).Take();
+}
+
+std::optional<Uid> DecodeCalendarUserKey(absl::string_view key) {
+  KeyReader reader(key);
+  const bool of_user = reader.U8() == kCalendarUser;
+  reader.Id();
+  const Uid schedule = reader.Id();
+  if (!of_user || !reader.done()) return std::nullopt;
+  return schedule;
+}
+
+std::string CalendarMarkKey(absl::string_view tenant) {
+  return KeyWriter().U8(kCalendarMark).Text(tenant).Take();
+}
+
+std::string RetimingKey(absl::string_view tenant, absl::string_view calendar_id) {
+  return KeyWriter(RetimingPrefix()).Text(tenant).Text(calendar_id).Take();
+}
+
+std::string RetimingPrefix() { return KeyWriter().U8(kRetiming).Take(); }
+
+std::optional<RetimingName> DecodeRetimingKey(absl::string_view key) {
+  KeyReader reader(key);
+  const bool of_retiming = reader.U8() == kRetiming;
+  RetimingName name;
+  name.tenant = reader.Text();
+  name.calendar_id = reader.Text();
+  if (!of_retiming || !reader.done()) return std::nullopt;
+  return name;
+}
+
+std::string EncodeRetimingProgress(const RetimingProgress& progress) {
+  KeyWriter writer = KeyWriter().Id(progress.change);
+  if (progress.last.has_value()) writer.Id(*progress.last);
+  return writer.Take();
+}
+
+std::optional<RetimingProgress> DecodeRetimingProgress(absl::string_view value) {
+  KeyReader reader(value);
+  RetimingProgress progress;
+  progress.change = reader.Id();
+  if (reader.done()) return progress;
+  progress.last = reader.Id();
+  if (!reader.done()) return std::nullopt;
+  return progress;
+}
 
 Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id) {
   return StableHash128(PolicyKey(tenant, policy_id));

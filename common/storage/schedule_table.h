@@ -17,7 +17,8 @@ class PolicyRecord;
 class ThrottleRecord;
 }  // namespace storage::v1
 
-// The column family `policies`: throttling policies, and which schedules refer to them.
+// The column family `policies`: throttling policies and calendars, and which schedules refer to
+// them.
 //
 // 0 (u8), tenant (text), policy id (text) → PolicyRecord
 //
@@ -25,8 +26,19 @@ class ThrottleRecord;
 // group that changes the schedule writes it, under the condition that the policy is present. A
 // policy is deleted under the condition that no such key exists.
 //
-// A policy's uid is a hash of its name. A policy that is created again may have the same uid,
-// because nothing of a deleted policy remains.
+// 2 (u8), tenant (text), calendar id (text) → CalendarRecord
+//
+// 3 (u8), calendar uid, schedule uid → empty: the schedule's current definition names this
+// calendar. Written and guarded as the rows of kind 1.
+//
+// 4 (u8), tenant (text) → a mark (16 bytes) that changes with every change of a calendar of the
+// tenant. So these changes exclude each other.
+//
+// 5 (u8), tenant (text), calendar id (text) → RetimingProgress: schedules that name this calendar
+// may still have former days of it.
+//
+// The uid of a policy or calendar is a hash of its name. If it is created again it may have the
+// same uid, because nothing of a deleted one remains.
 
 std::string PolicyKey(absl::string_view tenant, absl::string_view policy_id);
 // The prefix of all policies of a tenant, in the order of their ids.
@@ -41,6 +53,35 @@ std::optional<PolicyName> DecodePolicyKey(absl::string_view key);
 
 std::string PolicyUserKey(const Uid& policy, const Uid& schedule);
 std::string PolicyUserPrefix(const Uid& policy);
+
+std::string CalendarKey(absl::string_view tenant, absl::string_view calendar_id);
+// The prefix of all calendars of a tenant, in the order of their ids.
+std::string CalendarPrefix(absl::string_view tenant);
+Uid CalendarUid(absl::string_view tenant, absl::string_view calendar_id);
+std::string CalendarUserKey(const Uid& calendar, const Uid& schedule);
+std::string CalendarUserPrefix(const Uid& calendar);
+// nullopt if the key is not that of a calendar's user.
+std::optional<Uid> DecodeCalendarUserKey(absl::string_view key);  // the schedule
+std::string CalendarMarkKey(absl::string_view tenant);
+std::string RetimingKey(absl::string_view tenant, absl::string_view calendar_id);
+// The prefix of these rows of all tenants.
+std::string RetimingPrefix();
+struct RetimingName {
+  std::string tenant;
+  std::string calendar_id;
+};
+std::optional<RetimingName> DecodeRetimingKey(absl::string_view key);
+
+// How far the schedules that name a calendar have its present days.
+struct RetimingProgress {
+  Uid change;  // names the change of the calendar
+  // Schedules up to this one have the days. Unset: none has.
+  std::optional<Uid> last;
+
+  friend bool operator==(const RetimingProgress&, const RetimingProgress&) = default;
+};
+std::string EncodeRetimingProgress(const RetimingProgress& progress);
+std::optional<RetimingProgress> DecodeRetimingProgress(absl::string_view value);
 
 Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id);
 // The uid under which rows with this throttle wait: their policy's or, without a policy, the

@@ -5,6 +5,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 
@@ -18,6 +19,26 @@ EventKey SomeEvent() {
           .uid = Uid::FromHalves(7, 9),
           .occurrence = "20261121T030000-0-Asia~Kolkata",
           .first = 12};
+}
+
+TEST(ScheduleTableTest, KeysOfCalendarsReadBackAndStandApart) {
+  const Uid change = Uid::FromHalves(1, 2), schedule = Uid::FromHalves(3, 4);
+  const std::string user = CalendarUserKey(CalendarUid("t", "c"), schedule);
+  EXPECT_EQ(DecodeCalendarUserKey(user), schedule);
+  EXPECT_EQ(DecodeCalendarUserKey(PolicyUserKey(PolicyUid("t", "c"), schedule)), std::nullopt);
+  EXPECT_NE(CalendarUid("t", "c"), PolicyUid("t", "c"));
+  const auto name = DecodeRetimingKey(RetimingKey("t", "c"));
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(name->tenant, "t");
+  EXPECT_EQ(name->calendar_id, "c");
+  EXPECT_FALSE(DecodeRetimingKey(CalendarKey("t", "c")).has_value());
+  EXPECT_FALSE(DecodePolicyKey(CalendarKey("t", "c")).has_value());
+  // Token managers watch the policies only.
+  EXPECT_GT(CalendarKey("", ""), std::string(1, '\1'));
+  for (const RetimingProgress& progress :
+       {RetimingProgress{change, std::nullopt}, RetimingProgress{change, schedule}})
+    EXPECT_EQ(DecodeRetimingProgress(EncodeRetimingProgress(progress)), progress);
+  EXPECT_FALSE(DecodeRetimingProgress("short").has_value());
 }
 
 TEST(EventTable, KeysReadBackAndSortByLaneThenDueTime) {

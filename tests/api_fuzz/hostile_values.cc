@@ -96,7 +96,11 @@ std::string HostileValues::Text(const FieldDescriptor& field, bool hostile) {
                                "due_time<\"2100-01-01T00:00:00Z\""});
   if (name == "order_by")
     return OneOf<std::string>({"", "", "name", "due_time", "complete_time desc"});
-  if (name == "etag" || name == "page_token" || name == "policy") return "";
+  if (name == "etag" || name == "page_token" || name == "policy" || name == "calendar") return "";
+  if (name == "dates" || name == "except_dates")
+    return OneOf<std::string>({"2027-01-01", "2027-12-25", "2028-02-29"});
+  if (name == "rules") return OneOf<std::string>({"* * SAT,SUN", "25 12 *", "L * *"});
+  if (name == "ics") return OneOf<std::string>({"", "BEGIN:VCALENDAR\nEND:VCALENDAR"});
   if (name == "hour") return OneOf<std::string>({"*", "3", "*/2"});
   if (name == "minute" || name == "second") return OneOf<std::string>({"*", "0", "*/10"});
   if (holder == "CronFields") return "*";

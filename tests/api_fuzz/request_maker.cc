@@ -180,6 +180,10 @@ std::string RequestMaker::Text(const FieldDescriptor& field, const std::string& 
     const auto policies = model_.Names("tenants/*/policies/*");
     return policies.empty() ? "" : values_.OneOf(policies);
   }
+  if (name == "calendar" || name == "calendars") {
+    const auto calendars = model_.Names("tenants/*/calendars/*");
+    return calendars.empty() ? "" : values_.OneOf(calendars);
+  }
   if (absl::StartsWith(name, "token") && !model_.tokens().empty())
     return values_.OneOf(model_.tokens());
   if (name == "page_token" && !model_.page_tokens().empty() && values_.Chance(50))

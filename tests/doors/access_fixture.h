@@ -21,6 +21,7 @@
 #include "common/rpc/method_access.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
+#include "escapement/v1/calendar_service.pb.h"
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
@@ -66,9 +67,9 @@ struct Answers {
   std::string body;     // REST's; "" if the method has no route
 };
 
-// Tenants a and b have the same things: policies "p" and "q", events "e" and "f", three dead
-// letters, two operations, tenants/a/keys, and targets that do not answer. Schedule "s" has two
-// runs of three events that go on, and schedule "once" has a run that has ended.
+// Tenants a and b have the same things: policies "p" and "q", calendars "k" and "l", events "e" and
+// "f", three dead letters, two operations, tenants/a/keys, and targets that do not answer. Schedule
+// "s" has two runs of three events that go on, and schedule "once" has a run that has ended.
 class AccessTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -169,6 +170,11 @@ class AccessTest : public testing::Test {
       Do<v1::ThrottlePolicy>("CreatePolicy", tenant,
                              absl::StrCat(R"(parent: "tenants/TENANT" policy_id: ")", id,
                                           R"(" policy { max_concurrent: 1 })"));
+    }
+    for (const char* id : {"k", "l"}) {
+      Do<v1::Calendar>("CreateCalendar", tenant,
+                       absl::StrCat(R"(parent: "tenants/TENANT" calendar_id: ")", id,
+                                    R"(" calendar { dates: "2027-01-01" })"));
     }
     for (const char* id : {"e", "f"}) {
       Do<v1::Event>("CreateEvent", tenant,

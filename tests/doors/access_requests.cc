@@ -71,6 +71,13 @@ const std::map<std::string, Probe>& Probes() {
       {"ClearOverride", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
       {"ListPolicyKeys", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
       {"GetPolicyUsage", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
+      {"CreateCalendar", {R"(parent: "tenants/TENANT" calendar_id: "v" validate_only: true
+          calendar { dates: "2027-01-01" })"}},
+      {"GetCalendar", {R"(name: "tenants/TENANT/calendars/none")", kNotFound}},
+      {"ListCalendars", {R"(parent: "tenants/TENANT")"}},
+      {"UpdateCalendar",
+       {R"(calendar { name: "tenants/TENANT/calendars/none" display_name: "D" })", kNotFound}},
+      {"DeleteCalendar", {R"(name: "tenants/TENANT/calendars/none")", kNotFound}},
       {"CreateEvent", {R"(parent: "tenants/TENANT" validate_only: true event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
       {"BatchCreateEvents", {R"(parent: "tenants/TENANT" validate_only: true requests { event {
@@ -189,6 +196,16 @@ const std::map<std::string, Repeated>& RepeatedRequests() {
       {"DeletePolicy",
        {R"(name: "tenants/TENANT/policies/q" request_id: "ID")",
         R"(name: "tenants/TENANT/policies/p" request_id: "ID")"}},
+      {"CreateCalendar",
+       {R"(parent: "tenants/TENANT" calendar_id: "r" request_id: "ID" calendar { })",
+        R"(parent: "tenants/TENANT" calendar_id: "r" request_id: "ID"
+          calendar { dates: "2027-01-01" })"}},
+      {"UpdateCalendar",
+       {R"(calendar { name: "tenants/TENANT/calendars/l" display_name: "D" } request_id: "ID")",
+        R"(calendar { name: "tenants/TENANT/calendars/l" display_name: "E" } request_id: "ID")"}},
+      {"DeleteCalendar",
+       {R"(name: "tenants/TENANT/calendars/l" request_id: "ID")",
+        R"(name: "tenants/TENANT/calendars/k" request_id: "ID")"}},
       {"CreateEvent",
        {R"(parent: "tenants/TENANT" request_id: "ID" event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })",

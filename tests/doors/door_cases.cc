@@ -135,6 +135,37 @@ const std::vector<DoorCase>& DoorCases() {
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" validate_only: true)"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"CreateCalendar", R"(parent: "tenants/default" calendar_id: "k@" calendar {
+          display_name: "Ä" dates: "2027-05-01" dates: "2027-01-01" rules: "* * SAT,SUN"
+          except_dates: "2027-01-02" })"},
+      {"CreateCalendar", R"(parent: "tenants/default" calendar_id: "l@" calendar { calendars: "k@"
+          ics: "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261225\r\n"
+               "RRULE:FREQ=YEARLY\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n" })"},
+      {"CreateCalendar", R"(parent: "tenants/default" calendar_id: "m@" calendar {
+          dates: "2027-02-29" rules: "* *" })",
+       kInvalid},
+      {"GetCalendar", R"(name: "tenants/default/calendars/k@")"},
+      {"GetCalendar", R"(name: "tenants/default/calendars/none")", kNotFound},
+      {"ListCalendars", R"(parent: "tenants/default" page_size: 1)"},
+      {"ListCalendars", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "t@" validate_only: true
+          schedule { cron: "0 9 L * *" calendar: "l@" on_excluded: PREVIOUS
+                     target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "t@" schedule {
+          cron: "0 9 L * *" calendar: "none" target { http { uri: "http://127.0.0.1:9/" } } })",
+       kState},
+      {"UpdateCalendar", R"(calendar { name: "tenants/default/calendars/k@" dates: "2027-05-02" }
+          update_mask { paths: "dates" })"},
+      {"UpdateCalendar", R"(calendar { name: "tenants/default/calendars/k@" etag: "\"0\""
+          display_name: "x" })",
+       kAborted},
+      {"UpdateCalendar", R"(calendar { name: "tenants/default/calendars/k@" calendars: "l@" })",
+       kInvalid},
+      {"DeleteCalendar", R"(name: "tenants/default/calendars/k@")", kState},
+      {"DeleteCalendar", R"(name: "tenants/default/calendars/l@" etag: "\"0\"")", kAborted},
+      {"DeleteCalendar", R"(name: "tenants/default/calendars/l@" validate_only: true)"},
+      {"DeleteCalendar", R"(name: "tenants/default/calendars/l@")"},
+      {"DeleteCalendar", R"(name: "tenants/default/calendars/k@")"},
       {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" validate_only: true
           event { due_time { seconds: 4000000000 }
                   target { http { uri: "http://127.0.0.1:9/" } } })"},

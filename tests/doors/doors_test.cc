@@ -44,7 +44,7 @@ void RemoveVolatile(json& value) {
       "updateTime", "storeTime",    "disagreement",  "nominalTime",   "occurrence",  "eventId",
       "heldFor",    "name",         "nextPageToken", "schedules",     "policies",    "tenants",
       "keys",       "auditEntries", "secret",        "revokeTime",    "lastUseTime", "filter",
-      "operations", "run",          "partition",     "emittedToTime", "startTime"};
+      "operations", "run",          "partition",     "emittedToTime", "startTime",   "calendars"};
   if (value.is_object()) {
     for (auto it = value.begin(); it != value.end();) {
       if (volatile_fields->contains(it.key())) {
@@ -61,7 +61,7 @@ void RemoveVolatile(json& value) {
 
 // Schedules and the like are named "sg" through one door and "sr" through the other.
 std::string WithoutLetter(std::string text, const std::string& letter) {
-  for (const char* id : {"s", "t", "p", "q", "e", "f", "u"}) {
+  for (const char* id : {"s", "t", "p", "q", "e", "f", "u", "k", "l", "m"}) {
     text = absl::StrReplaceAll(text, {{absl::StrCat("/", id, letter), absl::StrCat("/", id, "@")}});
   }
   return text;

@@ -96,6 +96,12 @@ std::vector<std::string> BasesOf(const std::string& method) {
       {"GetSchedule", R"(name: "tenants/w/schedules/s2")"},
       {"GetPolicy", R"(name: "tenants/w/policies/p")"},
       {"GetPolicyUsage", R"(name: "tenants/w/policies/p")"},
+      {"GetCalendar", R"(name: "tenants/w/calendars/k")"},
+      {"CreateCalendar", R"(parent: "tenants/w" calendar_id: "v" validate_only: true
+          calendar { dates: "2027-01-01" })"},
+      {"UpdateCalendar", R"(calendar { name: "tenants/w/calendars/k" display_name: "D" }
+          validate_only: true)"},
+      {"DeleteCalendar", R"(name: "tenants/w/calendars/k" validate_only: true)"},
       {"ListRuns", R"(parent: "tenants/w/schedules/s")"},
       {"ListOccurrences", R"(parent: "tenants/w/schedules/-"
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"},
@@ -212,11 +218,13 @@ const std::map<std::string, std::string>& Exceptions() {
       {"CreatePolicy:policy.name", "as CreateSchedule"},
       {"CreateEvent:event.name", "as CreateSchedule"},
       {"BatchCreateEvents:requests.event.name", "as CreateSchedule"},
+      {"CreateCalendar:calendar.name", "as CreateSchedule"},
       {"CreateTenant:tenant.name", "as CreateSchedule"},
       {"CreateKey:key.name", "as CreateSchedule"},
       {"CreateSchedule:schedule.etag", "it guards updates; a new resource has none to compare"},
       {"BatchCreateSchedules:requests.schedule.etag", "as CreateSchedule"},
       {"CreatePolicy:policy.etag", "as CreateSchedule"},
+      {"CreateCalendar:calendar.etag", "as CreateSchedule"},
       {"CreateTenant:tenant.etag", "as CreateSchedule"},
       {"CreateEvent:event.etag", "as CreateSchedule"},
       {"BatchCreateEvents:requests.event.etag", "as CreateSchedule"},

@@ -35,6 +35,8 @@ struct Kind {
 
 // The id of a deleted tenant is free only when nothing of it is left, after some minutes.
 constexpr char kTenant[] = "Tenant";
+// A calendar cannot be paused.
+constexpr char kCalendar[] = "Calendar";
 // An event is not deleted but cancelled, and cannot be paused.
 constexpr char kEvent[] = "Event";
 
@@ -48,6 +50,10 @@ const std::map<std::string, Kind>& Kinds() {
       {"Policy",
        {"/v1/tenants/a/policies/again", "CreatePolicy",
         R"(parent: "tenants/a" policy_id: "again" policy { max_concurrent: 1 })",
+        R"({"displayName":"changed"})"}},
+      {kCalendar,
+       {"/v1/tenants/a/calendars/again", "CreateCalendar",
+        R"(parent: "tenants/a" calendar_id: "again" calendar { dates: "2027-01-01" })",
         R"({"displayName":"changed"})"}},
       {kEvent,
        {"/v1/tenants/a/events/again", "UpsertEvent", R"(event { name: "tenants/a/events/again"
@@ -147,6 +153,7 @@ TEST_F(ResourceWalk, FormerEtagIsRefusedByEachRpcWithOne) {
                                          absl::StrReplaceAll(Probes().at(method->name()).request,
                                                              {{"schedules/none", "schedules/again"},
                                                               {"policies/none", "policies/again"},
+                                                              {"calendars/none", "calendars/again"},
                                                               {"events/none", "events/again"}}));
     Message* const owner = OwnerOfEtag(*request);
     if (owner == nullptr) continue;
@@ -208,7 +215,7 @@ TEST_F(ResourceWalk, ConditionalGetIsAnsweredUnlessAllIsTheSame) {
     look();
     ASSERT_EQ(Http("PATCH", kind.path, {}, kind.change).status, 200);
     look();
-    if (name != kTenant && name != kEvent) {
+    if (name != kTenant && name != kEvent && name != kCalendar) {
       ASSERT_EQ(Http("POST", kind.path + ":pause", {}, "{}").status, 200);
       look();
     }
@@ -278,7 +285,8 @@ TEST_F(ResourceWalk, TenantWithoutRoomMayReadAndTakeAway) {
     if (access.all_tenants() || !absl::StrContains(probe.request, "TENANT")) continue;
     const auto added = adding.find(method->name());
     if (added == adding.end()) {
-      EXPECT_TRUE(method->name() == "CreateKey" || !absl::StrContains(method->name(), "Create"))
+      EXPECT_TRUE(method->name() == "CreateKey" || method->name() == "CreateCalendar" ||
+                  !absl::StrContains(method->name(), "Create"))
           << "does it have a quota?";
     } else {
       const auto request = ReadRequestText(*method, "full", added->second.second);

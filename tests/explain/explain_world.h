@@ -25,6 +25,7 @@
 #include "escapement/v1/explanation.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/master/calendars/calendar_service.h"
 #include "services/master/explain/explain_service.h"
 #include "services/master/service/master_service.h"
 #include "tests/simulation/world/hosts.h"
@@ -104,6 +105,7 @@ class ExplainWorld {
   master::EventApi& ApiOf(master::EventApi*) { return service_->events(); }
   master::RunApi& ApiOf(master::RunApi*) { return service_->runs(); }
   master::PolicyApi& ApiOf(master::PolicyApi*) { return service_->policies(); }
+  master::CalendarService& ApiOf(master::CalendarService*) { return service_->calendars(); }
   master::ExplainService& ApiOf(master::ExplainService*) { return service_->explanations(); }
 
   master::MasterService* service_ = nullptr;

@@ -11,6 +11,7 @@
 #include "common/rest/request_reader.h"
 #include "common/rest/route_table.h"
 #include "escapement/v1/audit_service.pb.h"
+#include "escapement/v1/calendar_service.pb.h"
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
@@ -43,13 +44,14 @@ const RouteTable& Routes() {
   v1::GetTargetRequest::descriptor();
   v1::GetDeadLetterRequest::descriptor();
   v1::GetOperationRequest::descriptor();
+  v1::GetCalendarRequest::descriptor();
   static const RouteTable table = *RouteTable::Build(
       *google::protobuf::DescriptorPool::generated_pool(),
       {"escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
        "escapement.v1.RunService", "escapement.v1.TokenService", "escapement.v1.StoreService",
        "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService",
        "escapement.v1.TargetService", "escapement.v1.DeadLetterService",
-       "escapement.v1.OperationService"});
+       "escapement.v1.OperationService", "escapement.v1.CalendarService"});
   return table;
 }
 

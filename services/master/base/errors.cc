@@ -155,6 +155,23 @@ absl::Status PoliciesApart(const std::vector<std::string>& policies, absl::strin
       {{"resource", names}, {"field", std::string(field)}});
 }
 
+absl::Status CalendarMissing(absl::string_view calendar, absl::string_view field) {
+  return FailedPrecondition("CALENDAR_NOT_FOUND",
+                            absl::StrCat(field, ": ", calendar, " does not exist"),
+                            {{"resource", std::string(calendar)}, {"field", std::string(field)}});
+}
+
+absl::Status CalendarInUse(absl::string_view resource, absl::string_view user) {
+  return FailedPrecondition("CALENDAR_IN_USE", absl::StrCat(user, " still names ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status TooManyCalendars(absl::string_view tenant) {
+  return ResourceExhausted("TOO_MANY_CALENDARS",
+                           absl::StrCat(tenant, " has as many calendars as it may; delete some"),
+                           absl::Minutes(1));
+}
+
 absl::Status ScheduleDeleted(absl::string_view resource) {
   return FailedPrecondition("SCHEDULE_DELETED", absl::StrCat(resource, " has been deleted"),
                             {{"resource", std::string(resource)}});

@@ -75,6 +75,15 @@ absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);
 // `policies`: those that a former version made.
 absl::Status PoliciesApart(const std::vector<std::string>& policies, absl::string_view field);
 
+// FAILED_PRECONDITION, reason CALENDAR_NOT_FOUND, metadata resource and field: the calendar that a
+// schedule or calendar shall have does not exist.
+absl::Status CalendarMissing(absl::string_view calendar, absl::string_view field);
+// FAILED_PRECONDITION, reason CALENDAR_IN_USE: `user` (a schedule or a calendar) names the
+// calendar.
+absl::Status CalendarInUse(absl::string_view resource, absl::string_view user);
+// RESOURCE_EXHAUSTED, reason TOO_MANY_CALENDARS: the tenant has as many as it may.
+absl::Status TooManyCalendars(absl::string_view tenant);
+
 // FAILED_PRECONDITION, reasons SCHEDULE_DELETED / RUN_CANCELLED / EVENT_ID_TAKEN: why an event
 // cannot be redriven. EVENT_ID_TAKEN: another event has the client-chosen id by now.
 absl::Status ScheduleDeleted(absl::string_view resource);

@@ -123,6 +123,47 @@ inline constexpr absl::Duration kOverrideMax = absl::Hours(24 * 30);
 // In force at once, of one policy: all are in its record.
 inline constexpr int kOverridesMax = 100;
 
+// Bounds of calendars. All calendars of a tenant are read together when one is changed.
+inline constexpr size_t kCalendarsMax = 200;
+inline constexpr size_t kCalendarDatesMax = 1000;  // bounds dates, and except_dates
+inline constexpr int kCalendarRulesMax = 32;
+inline constexpr size_t kCalendarRuleBytesMax = 256;
+inline constexpr int kCalendarOthersMax = 8;
+// Calendars of which each contains the next one.
+inline constexpr int kCalendarDepthMax = 4;
+// Bytes of the days of a calendar with those that it contains: every version of a schedule has
+// them.
+inline constexpr size_t kCalendarDaysBytesMax = 64 << 10;
+// Bytes of the days times the schedule's places in the children index, since each child repeats
+// them: a schedule with more is refused, because one change writes all of them. A change of the
+// calendar may make it as much as the second bound; beyond it the schedule keeps its former days.
+inline constexpr size_t kCalendarChildrenBytesMax = 4 << 20;
+inline constexpr size_t kRetimedChildrenBytesMax = 16 << 20;
+// An iCalendar file: its size, its events, and how far ahead the days of a recurrence reach.
+inline constexpr size_t kIcsBytesMax = 1 << 20;
+inline constexpr int kIcsEventsMax = 10'000;
+inline constexpr int kIcsYears = 10;
+// Days that are tried for all recurrences of a file: beyond it the file is refused.
+inline constexpr int kIcsDaysTriedMax = 2'000'000;
+// Calendar.next_days, and how far ahead they are looked for.
+inline constexpr int kNextDaysMax = 50;
+inline constexpr int64_t kNextDaysRange = 10 * 366;
+// UpdateCalendarResponse.moves: how far they reach, schedules that are compared, moves of each and
+// of all.
+inline constexpr int64_t kMovesDays = 366;
+inline constexpr size_t kMovesSchedulesMax = 1000;
+inline constexpr size_t kMovesOfScheduleMax = 100;
+inline constexpr size_t kMovesMax = 1000;
+// Occurrences of one day that are compared: a schedule that fires more often has further moves.
+inline constexpr size_t kMovesOfDayMax = 1500;
+// Schedules that are compared together, or changed by one step of a retiming. Their definitions are
+// in memory at the same time.
+inline constexpr size_t kCalendarSchedulesAtOnce = 50;
+// A master leaves the schedules of a changed calendar to another one until that has made no
+// progress for this long; also the pause before schedules are tried again that could not be
+// changed.
+inline constexpr absl::Duration kRetimingPatience = absl::Seconds(5);
+
 // Bounds of tenants.
 inline constexpr double kTenantRateMax = 1e9;  // bounds both rates of Quotas
 inline constexpr absl::Duration kRetentionMin = absl::Hours(24);

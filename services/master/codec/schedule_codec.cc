@@ -14,6 +14,7 @@
 #include "common/status/errors.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/calendar_codec.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/codec/outcome_codec.h"
 #include "services/master/codec/target_codec.h"
@@ -143,6 +144,12 @@ void KeepOutputOnly(const v1::Schedule& from, v1::Schedule& to) {
   if (from.has_next_time()) *to.mutable_next_time() = from.next_time();
 }
 
+// If the patch takes the calendar away, clears what is left of it.
+void ForgetFormerCalendar(const v1::Schedule& patch, const google::protobuf::FieldMask& mask,
+                          v1::Schedule& schedule) {
+  if (HasPath(mask, "calendar") && patch.calendar().empty()) schedule.clear_on_excluded();
+}
+
 // If the patch sets new times, clears the other ways of setting times, and the DST policy, which
 // only cron expressions have.
 void ForgetFormerTimes(const v1::Schedule& patch, const google::protobuf::FieldMask& mask,
@@ -190,6 +197,7 @@ absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string
   storage::v1::DefinitionRecord& record = draft.definition.record;
   ReadLabels(schedule, draft.record, violations);
   ReadTiming(schedule, draft.definition, violations);
+  ReadCalendarUse(schedule, tenant, draft.definition, violations);
   const int64_t count = schedule.event_count() == 0 ? 1 : schedule.event_count();
   if (count < 1 || count > kEventCountMax) {
     violations.Add("schedule.event_count", absl::StrCat("must be from 1 to ", kEventCountMax));
@@ -240,6 +248,7 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
   if (!ReplacesAll(fields)) {
     result = current;
     ForgetFormerTimes(patch, fields, result);
+    ForgetFormerCalendar(patch, fields, result);
     ForgetFormerLimits(patch, fields, result);
     ReplaceFields(patch, fields, result);
     if (!result.has_on_complete() && !HasPath(fields, "on_complete_when"))
@@ -267,6 +276,7 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   if (schedule.state() == v1::Schedule::ENABLED && !next.has_value())
     schedule.set_state(v1::Schedule::FINISHED);
   WriteTiming(definition, schedule);
+  WriteCalendarUse(definition, schedule);
   schedule.set_event_count(static_cast<int64_t>(definition.event_count()));
   schedule.set_priority(static_cast<int32_t>(definition.priority()));
   schedule.set_payload(definition.payload());

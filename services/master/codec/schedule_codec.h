@@ -34,9 +34,9 @@ namespace escapement::master {
 // Definition: one version of a schedule with what is derived from it. Pure.
 //
 // How a definition comes to be: DraftOf → FillThrottle, once its policies have been read →
-// FillAnchor, for each version with the time of the schedule's creation → CheckFires and, for a new
-// schedule, CheckFiresAfter its creation → stored. LoadDefinition is the way back; it needs none of
-// these steps.
+// FillAnchor, for each version with the time of the schedule's creation → SetCalendarDays, once its
+// calendar has been read → CheckFires → stored. A new schedule also needs CheckFiresAfter its
+// creation. LoadDefinition is the way back; it needs none of these steps.
 struct Definition {
   storage::v1::DefinitionRecord record;
   cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
@@ -212,7 +212,8 @@ struct ScheduleDraft {
 
 // INVALID_ARGUMENT with every field that is wrong ("schedule.cron"). If only the times are wrong,
 // because they never fire, the reason is IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. It does
-// not check whether the policy exists, nor whether the times have passed. An interval may still
+// not check whether policy and calendar exist, nor whether the times have passed. The days of the
+// calendar are not known yet. An interval may still
 // lack its anchor.
 absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string_view tenant);
 
@@ -225,7 +226,8 @@ absl::Status SealSecrets(const TargetSecrets& secrets, absl::string_view tenant,
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set
 // in `patch`; "*" replaces all. Output-only fields and the name stay. A patch that says in a new
 // way when the schedule fires (cron, cron_fields, interval or times) replaces the former way, and
-// the dst_policy that went with it. So do `policy` and `limits`: each replaces the other.
+// the dst_policy that went with it. So do `policy` and `limits`: each replaces the other. A patch
+// that takes the calendar away also takes its on_excluded away.
 // INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
                                        const google::protobuf::FieldMask& mask);

@@ -39,7 +39,12 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       if (*replayed) return done_(std::move(change_.response));
     }
     if (Perturb(context_.runtime, Site::kMasterPolicyReadsAgain)) return Again();
-    Decide(values[0]);
+    if (change_.read_more == nullptr) return Decide(values[0]);
+    change_.read_more(
+        [self = shared_from_this(), bytes = std::move(values[0])](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->Decide(bytes);
+        });
   }
 
   void Decide(const std::optional<std::string>& bytes) {

@@ -39,6 +39,8 @@ struct RecordChange {
   kv::Key key;
   std::string resource;  // its name, for errors
   RequestMark mark = {};
+  // Reads whatever else the decision needs, once for each try, before it. Unset: nothing.
+  absl::AnyInvocable<void(absl::AnyInvocable<void(absl::Status)> done)> read_more = nullptr;
   // Called with the record as it is stored (unset: there is none) and the store's time, once for
   // each try.
   absl::AnyInvocable<absl::StatusOr<RecordDecision>(const std::optional<std::string>& bytes,

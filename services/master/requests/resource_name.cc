@@ -71,6 +71,10 @@ std::string PolicyName::ToString() const {
   return absl::StrCat("tenants/", tenant, "/policies/", policy);
 }
 
+std::string CalendarName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/calendars/", calendar);
+}
+
 std::string KeyName::ToString() const { return absl::StrCat("tenants/", tenant, "/keys/", key); }
 
 std::string OperationName::ToString() const {
@@ -112,6 +116,13 @@ absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_vi
     return WrongForm(name, field, "tenants/{tenant}/events/{event}");
   }
   return EventName{std::string(parts[0]), std::string(parts[1])};
+}
+
+absl::StatusOr<CalendarName> ParseCalendarName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/calendars/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsCalendarId(parts[1]))
+    return WrongForm(name, field, "tenants/{tenant}/calendars/{calendar}");
+  return CalendarName{std::string(parts[0]), std::string(parts[1])};
 }
 
 absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field) {
@@ -175,6 +186,7 @@ absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::s
 
 bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
 bool IsPolicyId(absl::string_view id) { return IsLowerId(id); }
+bool IsCalendarId(absl::string_view id) { return IsLowerId(id); }
 
 bool IsClientEventId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;

@@ -18,7 +18,7 @@ v1::Schedule Example() {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(name: "tenants/t/schedules/nightly-1" display_name: "The Backup" state: PAUSED
          labels { key: "team" value: "billing" } labels { key: "app.io/a" value: "x y" }
-         time_zone: "Asia/Kolkata" policy: "tenants/t/policies/p"
+         time_zone: "Asia/Kolkata" policy: "tenants/t/policies/p" calendar: "tenants/t/calendars/c"
          target { grpc { uri: "h:1" } }
          create_time { seconds: 1800000000 } update_time { seconds: 1800000001 })",
       &schedule));
@@ -35,6 +35,10 @@ TEST(ScheduleFilter, MatchesByEachField) {
       {"name != \"n*\"", false},
       {"name : ghtly", true},
       {"name : schedules", false},
+      {"calendar = c", true},
+      {"calendar = \"tenants/t/calendars/c\"", true},
+      {"calendar != c", false},
+      {"calendar = \"\"", false},
       {"display_name : Back", true},
       {"display_name = \"The Backup\"", true},
       {"display_name = Backup", false},

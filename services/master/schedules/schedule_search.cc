@@ -25,6 +25,7 @@ constexpr FilterField kScheduleFields[] = {
     {.name = "state"},
     {.name = "time_zone"},
     {.name = "policy", .collection = "policies"},
+    {.name = "calendar", .collection = "calendars"},
     {.name = "target"},
     {.name = "create_time"},
     {.name = "update_time"},

@@ -2,6 +2,7 @@
 
 #include "common/rpc/rpc_table_grpc.h"
 #include "services/master/audit/audit_service.h"
+#include "services/master/calendars/calendar_service.h"
 #include "services/master/events/event_grpc.h"
 #include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
@@ -54,6 +55,14 @@ void AddPolicyRpcs(PolicyApi& policies, RpcTable& table) {
   table.AddUnary(policies, &PolicyApi::GetPolicyUsage);
 }
 
+void AddCalendarRpcs(CalendarService& calendars, RpcTable& table) {
+  table.AddUnary(calendars, &CalendarService::CreateCalendar);
+  table.AddUnary(calendars, &CalendarService::GetCalendar);
+  table.AddUnary(calendars, &CalendarService::ListCalendars);
+  table.AddUnary(calendars, &CalendarService::UpdateCalendar);
+  table.AddUnary(calendars, &CalendarService::DeleteCalendar);
+}
+
 void AddTenantRpcs(TenantService& tenants, RpcTable& table) {
   table.AddUnary(tenants, &TenantService::CreateTenant);
   table.AddUnary(tenants, &TenantService::GetTenant);
@@ -92,6 +101,7 @@ void AddMasterRpcs(MasterService& master, RpcTable& table) {
   AddEventRpcs(master.events(), table);
   AddRunRpcs(master.runs(), table);
   AddPolicyRpcs(master.policies(), table);
+  AddCalendarRpcs(master.calendars(), table);
   AddTenantRpcs(master.tenants(), table);
   AddKeyRpcs(master.keys(), table);
   table.AddUnary(master.audit(), &AuditService::ListAuditEntries);

@@ -11,6 +11,8 @@
 #include "services/master/base/limits.h"
 #include "services/master/base/master_context.h"
 #include "services/master/base/metrics.h"
+#include "services/master/calendars/calendar_service.h"
+#include "services/master/calendars/retiming_loop.h"
 #include "services/master/events/delivery_sweep_loop.h"
 #include "services/master/events/event_service.h"
 #include "services/master/explain/explain_service.h"
@@ -58,6 +60,8 @@ struct MasterService::Parts {
         events(context),
         runs(context, directory, options.run_list_days),
         policies(context),
+        retiming(context),
+        calendars(context, retiming),
         tenants(context, directory),
         keys(context),
         audit(context),
@@ -125,6 +129,7 @@ struct MasterService::Parts {
     target_sweep.Start();
     tenant_sweep.Start();
     pause_requests.Start();
+    retiming.Start();
     operation_loop.Start();
     dead_letter_sweep.Start();
     definition_sweep.Start();
@@ -145,6 +150,8 @@ struct MasterService::Parts {
   EventService events;
   RunService runs;
   PolicyService policies;
+  RetimingLoop retiming;
+  CalendarService calendars;
   TenantService tenants;
   KeyService keys;
   AuditService audit;
@@ -204,6 +211,7 @@ ScheduleApi& MasterService::schedules() { return parts_->schedules; }
 EventApi& MasterService::events() { return parts_->events; }
 RunApi& MasterService::runs() { return parts_->runs; }
 PolicyApi& MasterService::policies() { return parts_->policies; }
+CalendarService& MasterService::calendars() { return parts_->calendars; }
 TenantService& MasterService::tenants() { return parts_->tenants; }
 KeyService& MasterService::keys() { return parts_->keys; }
 AuditService& MasterService::audit() { return parts_->audit; }

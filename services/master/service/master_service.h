@@ -21,6 +21,7 @@ class TenantRules;
 namespace escapement::master {
 
 class AuditService;
+class CalendarService;
 class DeadLetterService;
 class EventCancelService;
 class ExplainService;
@@ -50,6 +51,7 @@ class MasterService {
   EventApi& events();
   RunApi& runs();
   PolicyApi& policies();
+  CalendarService& calendars();
   TenantService& tenants();
   KeyService& keys();
   AuditService& audit();

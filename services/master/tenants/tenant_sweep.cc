@@ -101,6 +101,15 @@ std::string TenantBehindKind(absl::string_view key) {
   return reader.ok() ? tenant : std::string();
 }
 
+// Users of policies and calendars name no tenant; their schedules are gone, and they with them.
+std::string TenantOfPolicyRow(absl::string_view key) {
+  KeyReader reader(key);
+  const uint8_t kind = reader.U8();
+  if (kind == 1 || kind == 3) return {};
+  std::string tenant = reader.Text();
+  return reader.ok() ? tenant : std::string();
+}
+
 template <typename Record>
 std::string TenantField(const std::string& value) {
   Record record;
@@ -134,6 +143,7 @@ std::vector<std::string> TenantsOfRow(ColumnFamily cf, const kv::Entry& row,
     case ColumnFamily::kTargetStates:
       return {TenantInKey(row.key)};
     case ColumnFamily::kPolicies:
+      return {TenantOfPolicyRow(row.key)};
     case ColumnFamily::kKeys:
       return {TenantBehindKind(row.key)};
     case ColumnFamily::kEvents:

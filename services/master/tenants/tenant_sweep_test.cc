@@ -164,6 +164,9 @@ TEST_F(TenantSweepTest, NoRowOfADeletedTenantIsLeftOnceItsIdIsFree) {
     if (row.has_value() && !absl::c_linear_search(kWorkedOn, cf))
       world_.Put(cf, row->first, row->second);
   }
+  world_.Put(ColumnFamily::kPolicies, CalendarKey(kTenant, "c"),
+             OfTenant<storage::v1::CalendarRecord>());
+  world_.Put(ColumnFamily::kPolicies, CalendarMarkKey(kTenant), "mark");
   for (const ColumnFamily cf : kWorkedOn) {
     const Row row = *RowIn(cf, world_.Now());
     world_.Put(cf, row.first, row.second);

@@ -18,6 +18,7 @@
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/audit/audit_service.h"
+#include "services/master/calendars/calendar_service.h"
 #include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
@@ -83,6 +84,7 @@ class MasterWorld {
   EventApi& ApiOf(EventApi*) { return master->events(); }
   RunApi& ApiOf(RunApi*) { return master->runs(); }
   PolicyApi& ApiOf(PolicyApi*) { return master->policies(); }
+  CalendarService& ApiOf(CalendarService*) { return master->calendars(); }
   TenantService& ApiOf(TenantService*) { return master->tenants(); }
   KeyService& ApiOf(KeyService*) { return master->keys(); }
   AuditService& ApiOf(AuditService*) { return master->audit(); }

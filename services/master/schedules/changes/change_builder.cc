@@ -12,6 +12,7 @@
 #include "common/cron/evaluator.h"
 #include "common/cron/launch_expression.h"
 #include "common/cron/timetable.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -291,6 +292,21 @@ void ChangeBuilder::ChangePolicies(const std::set<std::string>& former,
                                  .key = PolicyKey(name_.tenant, policy),
                                  .kind = ConditionKind::kPresent});
     group_.mutations.push_back({.cf = ColumnFamily::kPolicies, .key = user_of(policy)});
+  }
+}
+
+void ChangeBuilder::ChangeCalendar(const std::string& former, const std::string& next) {
+  const auto user_of = [&](const std::string& calendar) {
+    return CalendarUserKey(CalendarUid(name_.tenant, calendar), snapshot_.uid);
+  };
+  if (!former.empty() && former != next)
+    group_.mutations.push_back(kv::Delete(ColumnFamily::kPolicies, user_of(former)));
+  if (next.empty()) return;
+  group_.mutations.push_back(kv::Put(ColumnFamily::kPolicies, user_of(next), std::string()));
+  if (!snapshot_.calendars.has_value()) return;  // a first decision
+  for (const auto& [id, stored] : *snapshot_.calendars) {
+    group_.conditions.push_back(
+        kv::ValueIs(ColumnFamily::kPolicies, CalendarKey(name_.tenant, id), stored.bytes));
   }
 }
 

@@ -116,6 +116,11 @@ class ChangeBuilder {
   // conditions that the next ones exist.
   void ChangePolicies(const std::set<std::string>& former, const std::set<std::string>& next);
 
+  // Moves the schedule's reference from one calendar to another (ids; empty: none). The group has
+  // the conditions that the next one, and those that it contains, are as the snapshot has them: so
+  // either the schedule has their present days, or the change that follows finds the reference.
+  void ChangeCalendar(const std::string& former, const std::string& next);
+
   // The end of parked rows. A group that handles all of them has the condition that no other row
   // was added.
   void GuardParked();

@@ -20,7 +20,9 @@
 #include "google/protobuf/empty.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/calendar_codec.h"
 #include "services/master/codec/schedule_codec.h"
+#include "services/master/requests/request_table.h"
 #include "services/master/schedules/changes/change_builder.h"
 #include "services/master/schedules/changes/schedule_warnings.h"
 
@@ -106,6 +108,19 @@ absl::Status FillTimes(absl::Time schedule_create_time, Definition& definition) 
   return CheckFires(definition);
 }
 
+const std::string& CalendarOf(const Definition& definition) {
+  return definition.record.timing().calendar().calendar_id();
+}
+
+// Fills in the days of its calendar, once that has been read.
+absl::Status FillCalendar(const ChangeInput& input, Definition& definition) {
+  if (CalendarOf(definition).empty() || !input.snapshot.calendars.has_value())
+    return absl::OkStatus();
+  RETURN_IF_ERROR(
+      SetCalendarDays(*input.snapshot.calendars, kCalendarChildrenBytesMax, definition));
+  return CheckFires(definition);
+}
+
 void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition& definition) {
   definition.record.set_tenant(input.name.tenant);
   definition.record.set_schedule_id(input.name.schedule);
@@ -184,6 +199,34 @@ absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder& builder, Defi
   return absl::OkStatus();
 }
 
+// Replaces the present version by `next`, which is complete.
+absl::Status ReplaceVersion(const ChangeInput& input, const storage::v1::ScheduleRecord& record,
+                            Definition& next, storage::v1::StateRecord& state,
+                            ChangeBuilder& builder) {
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  state.set_version(next.record.version());
+  if (snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED) {
+    RETURN_IF_ERROR(UpdatePaused(input, builder, next, state));
+  } else {
+    next.record.set_former_finish_micros(snapshot.state.finish_micros());
+    state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+    state.set_covered_to_micros(ToMicros(builder.from()));
+    LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
+              builder.from(), next, state);
+    RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+    builder.DeleteChildren(*snapshot.definition);
+    RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
+    RETURN_IF_ERROR(builder.EmitUpcoming(next));
+    builder.PutChildren(next);
+  }
+  builder.PutSchedule(record);
+  builder.PutDefinition(next);
+  builder.PutState(state);
+  builder.ChangePolicies(PoliciesOf(*snapshot.definition), PoliciesOf(next));
+  builder.ChangeCalendar(CalendarOf(*snapshot.definition), CalendarOf(next));
+  return absl::OkStatus();
+}
+
 // The answer of Create and Update. `holds_unasked`: HoldsTokensUnasked.
 std::unique_ptr<google::protobuf::Message> AnswerOf(const ChangeInput& input,
                                                     const storage::v1::ScheduleRecord& record,
@@ -210,6 +253,7 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   CompleteDefinition(input, 1, definition);
   RETURN_IF_ERROR(FillPolicies(input, definition));
   RETURN_IF_ERROR(FillTimes(input.now, definition));
+  RETURN_IF_ERROR(FillCalendar(input, definition));
   RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(std::string(input.snapshot.uid.bytes()));
@@ -226,11 +270,13 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   builder.PutChildren(definition);
   builder.PutState(state);
   builder.ChangePolicies({}, PoliciesOf(definition));
+  builder.ChangeCalendar("", CalendarOf(definition));
   const bool holds_unasked =
       definition.completion_missing && definition.record.throttle().on_release();
   Decision decision =
       ToDecision(builder, AnswerOf(input, record, state, definition, holds_unasked));
   decision.policies = PolicyFieldsOf(definition);
+  decision.calendar = CalendarOf(definition);
   return decision;
 }
 
@@ -257,36 +303,50 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   CompleteDefinition(input, snapshot.state.version() + 1, next);
   RETURN_IF_ERROR(FillPolicies(input, next));
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
+  RETURN_IF_ERROR(FillCalendar(input, next));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(snapshot.record->uid());
   record.set_create_time_micros(snapshot.record->create_time_micros());
   record.set_update_time_micros(ToMicros(input.now));
   storage::v1::StateRecord state = NextState(input);
-  state.set_version(next.record.version());
-  const bool paused = snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED;
-  if (!paused) {
-    next.record.set_former_finish_micros(snapshot.state.finish_micros());
-    state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
-    state.set_covered_to_micros(ToMicros(builder.from()));
-  }
-  if (paused) {
-    RETURN_IF_ERROR(UpdatePaused(input, builder, next, state));
-  } else {
-    LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
-              builder.from(), next, state);
-    RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
-    builder.DeleteChildren(*snapshot.definition);
-    RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
-    RETURN_IF_ERROR(builder.EmitUpcoming(next));
-    builder.PutChildren(next);
-  }
-  builder.PutSchedule(record);
-  builder.PutDefinition(next);
-  builder.PutState(state);
-  builder.ChangePolicies(PoliciesOf(*snapshot.definition), PoliciesOf(next));
+  RETURN_IF_ERROR(ReplaceVersion(input, record, next, state, builder));
   const bool holds_unasked = HoldsTokensUnasked(request.schedule(), *snapshot.definition, next);
   Decision decision = ToDecision(builder, AnswerOf(input, record, state, next, holds_unasked));
   decision.policies = PolicyFieldsOf(next);
+  decision.calendar = CalendarOf(next);
+  return decision;
+}
+
+absl::StatusOr<Decision> DecideRetime(const ChangeInput& input, const Caller& caller) {
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  if (!snapshot.record.has_value() || CalendarOf(*snapshot.definition).empty())
+    return absl::CancelledError("the schedule names no calendar");
+  Decision named;
+  named.calendar = CalendarOf(*snapshot.definition);
+  if (!snapshot.calendars.has_value()) return named;
+  // Without the end of max_runs, which the new days may move.
+  ASSIGN_OR_RETURN(Definition next, LoadDefinition(snapshot.definition->record));
+  const std::string former_days = next.record.timing().calendar().days().SerializeAsString();
+  RETURN_IF_ERROR(SetCalendarDays(*snapshot.calendars, kRetimedChildrenBytesMax, next));
+  if (next.record.timing().calendar().days().SerializeAsString() == former_days)
+    return absl::CancelledError("the schedule has the days already");
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  CompleteDefinition(input, snapshot.state.version() + 1, next);
+  next.record.clear_former_finish_micros();
+  storage::v1::ScheduleRecord record = *snapshot.record;
+  record.set_update_time_micros(ToMicros(input.now));
+  storage::v1::StateRecord state = NextState(input);
+  RETURN_IF_ERROR(ReplaceVersion(input, record, next, state, builder));
+  Decision decision =
+      ToDecision(builder, std::make_unique<v1::Schedule>(ShownAfter(input, record, state, next)));
+  decision.calendar = named.calendar;
+  v1::UpdateScheduleRequest update;
+  update.mutable_schedule()->set_name(input.name.ToString());
+  update.mutable_schedule()->set_calendar(
+      CalendarName{input.name.tenant, named.calendar}.ToString());
+  update.mutable_update_mask()->add_paths("calendar");
+  RequestMark(input.name.tenant, "UpdateSchedule", "", update, caller)
+      .AddTo(*decision.response, input.now, snapshot.state.version(), decision.group);
   return decision;
 }
 
@@ -328,6 +388,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
     RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
   builder.PutRunParts();
   builder.ChangePolicies(PoliciesOf(*snapshot.definition), {});
+  builder.ChangeCalendar(CalendarOf(*snapshot.definition), "");
   storage::v1::StateRecord state = NextState(input);
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
   state.set_pause_time_micros(ToMicros(input.now));

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "common/rpc/call_gate.h"
 #include "escapement/v1/resources.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/message.h"
@@ -40,6 +41,9 @@ struct Decision {
   // The ids of the policies, of the schedule's tenant, that must exist: conditions of the group.
   // With each the field that names it.
   std::map<std::string, std::string> policies = {};
+  // The id of the calendar, of the schedule's tenant, whose days the definition has; empty: none.
+  // It and those that it contains must be as they were read: conditions of the group.
+  std::string calendar = {};
 };
 
 struct ChangeInput {
@@ -78,6 +82,10 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
 // that were never emitted are skipped ("paused"), and a resume counts from the update.
 absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
                                       const v1::UpdateScheduleRequest& request);
+// Gives the schedule a new version that differs only in the present days of its calendar, as an
+// update would; also if it never fires with them. `caller` is named in the audit. CANCELLED,
+// without details, if the schedule is gone, names no calendar or has these days already.
+absl::StatusOr<Decision> DecideRetime(const ChangeInput& input, const Caller& caller);
 absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
                                       const v1::DeleteScheduleRequest& request);
 // Notes as covered_to how far every occurrence has its rows; those at or beyond the end of max_runs

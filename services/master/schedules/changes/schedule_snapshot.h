@@ -10,6 +10,7 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/master/codec/calendar_codec.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/schedules/changes/parked_row.h"
 
@@ -31,6 +32,8 @@ struct ScheduleSnapshot {
 
   // The policies that the decision names. Empty in a first decision, which finds out their names.
   Policies policies;
+  // The calendar that the decision names, with all that it contains. Unset in a first decision.
+  std::optional<Calendars> calendars;
 
   // Rows that wait in `parked`; read only for resume and delete of a paused schedule.
   std::vector<ParkedRow> parked;

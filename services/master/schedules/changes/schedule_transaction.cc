@@ -1,6 +1,7 @@
 #include "services/master/schedules/changes/schedule_transaction.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -183,7 +184,9 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (!decision.ok()) return done_(decision.status());
     decision_ = *std::move(decision);
     decided_at_ = now;
-    if (decision_.policies.empty() || !snapshot_.policies.empty()) return Act();
+    decides_again_ = false;
+    if (decision_.policies.empty() || !snapshot_.policies.empty()) return ReadCalendar();
+    decides_again_ = true;
     std::vector<kv::Key> keys;
     for (const auto& [id, field] : decision_.policies)
       keys.push_back({ColumnFamily::kPolicies, PolicyKey(change_.name.tenant, id)});
@@ -199,7 +202,44 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       if (!snapshot_.policies[id].emplace().ParseFromString(*bytes))
         return done_(BrokenRecord(policy));
     }
-    Decide();
+    ReadCalendar();
+  }
+
+  void ReadCalendar() {
+    if (!decision_.calendar.empty() && !snapshot_.calendars.has_value()) {
+      decides_again_ = true;
+      snapshot_.calendars.emplace();
+      return ReadCalendars({decision_.calendar});
+    }
+    decides_again_ ? Decide() : Act();
+  }
+
+  // Each level takes a read. There are no circles, and the depth is bounded.
+  void ReadCalendars(std::vector<std::string> ids) {
+    std::vector<kv::Key> keys;
+    keys.reserve(ids.size());
+    for (const std::string& id : ids)
+      keys.push_back({ColumnFamily::kPolicies, CalendarKey(change_.name.tenant, id)});
+    reading_calendars_ = std::move(ids);
+    Get(std::move(keys), &Transaction::OnCalendars);
+  }
+
+  void OnCalendars(kv::GetResult result) {
+    std::set<std::string> further;
+    for (size_t i = 0; i < reading_calendars_.size(); ++i) {
+      const std::string& id = reading_calendars_[i];
+      const std::string calendar = CalendarName{change_.name.tenant, id}.ToString();
+      std::optional<std::string>& bytes = result.values[i];
+      if (!bytes.has_value()) return done_(CalendarMissing(calendar, "schedule.calendar"));
+      StoredCalendar& stored = (*snapshot_.calendars)[id];
+      if (!stored.record.ParseFromString(*bytes)) return done_(BrokenRecord(calendar));
+      stored.bytes = *std::move(bytes);
+      further.insert(stored.record.others().begin(), stored.record.others().end());
+    }
+    std::erase_if(further,
+                  [this](const std::string& id) { return snapshot_.calendars->contains(id); });
+    if (further.empty()) return Decide();
+    ReadCalendars({further.begin(), further.end()});
   }
 
   void Act() {
@@ -252,6 +292,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   ScheduleSnapshot snapshot_;
   Decision decision_;
   absl::Time decided_at_;
+  bool decides_again_ = false;  // true: something that the decision names was read after it
+  std::vector<std::string> reading_calendars_;
   int attempts_ = 0;
 };
 

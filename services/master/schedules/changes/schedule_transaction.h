@@ -34,8 +34,8 @@ struct ScheduleChange {
   // Unset: nothing.
   absl::AnyInvocable<void(const ChangeInput& input, absl::AnyInvocable<void(absl::Status)> done)>
       read_more = nullptr;
-  // Called with what was read, once for each try; twice if the decision names a policy, which is
-  // then read for the second call.
+  // Called with what was read, once for each try; twice if the decision names a policy or calendar,
+  // which is then read for the second call.
   absl::AnyInvocable<absl::StatusOr<Decision>(const ChangeInput& input)> decide = nullptr;
   std::unique_ptr<google::protobuf::Message> response = nullptr;  // an empty one of the RPC's type
   bool takes_parked = false;                                      // resume, delete
