@@ -16,6 +16,7 @@ import { EventPage, Events, NewEvent } from './pages/events.js';
 import { DeadLetter, DeadLetters } from './pages/dead_letters.js';
 import { Operations, OperationPage } from './pages/operations.js';
 import { OverrideForm, Policies, Policy, PolicyForm } from './pages/policies.js';
+import { CalendarForm, CalendarPage, Calendars } from './pages/calendars.js';
 import { Targets } from './pages/targets.js';
 import { Keys } from './pages/keys.js';
 import { Audit } from './pages/audit.js';
@@ -29,6 +30,7 @@ const NAVIGATION = [
   ['events', 'Events', () => true],
   ['dead-letters', 'Dead letters', () => true],
   ['policies', 'Policies', () => true],
+  ['calendars', 'Calendars', () => true],
   ['targets', 'Targets', () => true],
   ['operations', 'Operations', () => true],
   ['keys', 'Keys', () => can('ADMIN')],
@@ -58,6 +60,10 @@ function viewOf({ tenant, parts, query }) {
       if (!id) return html`<${Policies} ...${props} />`;
       if (more === 'override') return html`<${OverrideForm} ...${props} id=${id} />`;
       return more === 'edit' ? html`<${PolicyForm} ...${props} id=${id} key=${id} />` : html`<${Policy} ...${props} id=${id} />`;
+    case 'new-calendar': return html`<${CalendarForm} ...${props} />`;
+    case 'calendars':
+      if (!id) return html`<${Calendars} ...${props} />`;
+      return more === 'edit' ? html`<${CalendarForm} ...${props} id=${id} key=${id} />` : html`<${CalendarPage} ...${props} id=${id} />`;
     case 'targets': return html`<${Targets} ...${props} />`;
     case 'operations': return id ? html`<${OperationPage} ...${props} id=${id} />` : html`<${Operations} ...${props} />`;
     case 'keys': return html`<${Keys} ...${props} />`;

@@ -64,7 +64,8 @@ TEST(EscctlShellTest, BashCompletesCommands) {
   EXPECT_EQ(Complete("escctl tenant u"), "update\n");
   EXPECT_THAT(
       Complete("escctl ''"),
-      HasSubstr("apply schedule account event run deadletter operation policy token target"));
+      HasSubstr(
+          "apply schedule account event run deadletter operation policy calendar token target"));
 }
 
 TEST(EscctlShellTest, BashCompletesFlagsAndTheirValues) {

@@ -2,6 +2,7 @@
 // occurrences.
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,58 @@ TEST_F(EscctlTest, ForecastsTheLoadOfTheHoursToCome) {
   EXPECT_THAT(refused.words, HasSubstr("--for: "));
   EXPECT_THAT(refused.words, HasSubstr("--by: "));
   EXPECT_EQ(Run({"forecast", "--near", "soon"}).exit_code, 2);
+}
+
+TEST_F(EscctlTest, CalendarsLeaveDaysOutAndSayWhatMoves) {
+  const std::string file = folder_ + "/holidays.ics";
+  std::ofstream(file) << "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20991225\r\n"
+                         "DTEND;VALUE=DATE:20991227\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+  auto made = Json({"calendar", "create", "holidays", "--ics", file, "--rule", "* * SAT,SUN",
+                    "--date", "2099-10-03", "--display-name", "Days off"});
+  EXPECT_EQ(made["dates"], nlohmann::json({"2099-10-03", "2099-12-25", "2099-12-26"}));
+  EXPECT_EQ(made["rules"], nlohmann::json({"* * SAT,SUN"}));
+  Json({"calendar", "create", "shop", "--add", "holidays", "--except-date", "2099-12-26"});
+  EXPECT_THAT(Run({"calendar", "list"}).data, ContainsRegex("calendars/shop +- +- +holidays +1 "));
+
+  made = Json({"schedule", "create", "payday", "--cron", "0 9 L * *", "--calendar", "shop",
+               "--on-excluded", "previous", "--http", receiver_->origin() + "/pay"});
+  EXPECT_EQ(made["calendar"], "tenants/default/calendars/shop");
+  EXPECT_EQ(made["onExcluded"], "PREVIOUS");
+  const Said wrong = Run({"schedule", "create", "other", "--every", "1h", "--calendar", "shop",
+                          "--on-excluded", "next", "--http", receiver_->origin() + "/pay"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.words, HasSubstr("--on-excluded: "));
+
+  const absl::Time in_two_days = absl::Now() + absl::Hours(48);
+  const std::string day = absl::FormatTime("%Y-%m-%d", in_two_days, absl::UTCTimeZone());
+  Json({"schedule", "create", "daily", "--cron", "0 9 * * *", "--calendar", "shop", "--http",
+        receiver_->origin() + "/pay"});
+  const std::vector<std::string> update = {
+      "calendar", "update", "holidays", "--rule",
+      absl::FormatTime("%d %m *", in_two_days, absl::UTCTimeZone())};
+  std::vector<std::string> look = update;
+  look.push_back("--validate-only");
+  const Said seen = Run(look);
+  EXPECT_EQ(seen.exit_code, 0) << seen.words;
+  EXPECT_THAT(seen.words, HasSubstr("2 schedules get other days"));
+  EXPECT_THAT(seen.words, HasSubstr("nothing was changed"));
+  EXPECT_THAT(seen.data, HasSubstr("\nSCHEDULE "));
+  EXPECT_EQ(Json({"calendar", "get", "holidays"})["version"], "1");
+  EXPECT_EQ(Json(update)["scheduleCount"], "2");
+  const auto shown = Json({"calendar", "get", "holidays"});
+  EXPECT_EQ(shown["nextDays"][0], day);
+  EXPECT_EQ(shown["scheduleCount"], "2");
+  EXPECT_THAT(Run({"calendar", "get", "shop"}).data, HasSubstr("\nschedules: 2"));
+
+  const Said refused = Run({"calendar", "delete", "shop"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("still names"));
+  EXPECT_EQ(Run({"calendar", "update", "shop"}).exit_code, 2);
+  EXPECT_EQ(Run({"calendar", "create", "--ics", "/nowhere"}).exit_code, 2);
+  const Said invalid = Run({"calendar", "create", "bad", "--date", "2027-02-29"});
+  EXPECT_THAT(invalid.words, HasSubstr("--date[0]: "));
+  for (const char* schedule : {"payday", "daily"}) Run({"schedule", "delete", schedule});
+  EXPECT_EQ(Run({"calendar", "delete", "shop"}).exit_code, 0);
 }
 
 TEST_F(EscctlTest, ShowsTheTimesAndPoliciesOfASchedule) {

@@ -184,7 +184,7 @@ test('a page of another origin cannot use the session', async () => {
 /** What each role sees; the roles above see it, too. */
 const buttons = {
   OPERATOR: [['schedules/nightly-report', ['Run now nightly-report', 'Pause nightly-report', 'Backfill']], ['policies/gentle', ['Pause']], ['dead-letters', ['Redrive all that match']], ['events/lost-invoice', ['Redrive']]],
-  EDITOR: [['schedules/nightly-report', ['Delete']], ['policies/gentle', ['Delete']], ['dead-letters', ['Purge all that match']]],
+  EDITOR: [['schedules/nightly-report', ['Delete']], ['calendars/holidays', ['Delete']], ['policies/gentle', ['Delete']], ['dead-letters', ['Purge all that match']]],
 };
 test('a role sees only what it may do', { timeout: 120000 }, async () => {
   const order = ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN'];

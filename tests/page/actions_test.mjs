@@ -530,6 +530,43 @@ test('with the keyboard alone a schedule is made, found and run', { timeout: 600
   page.check();
 });
 
+test('a calendar is made of a file, changed after a look at what moves, and deleted', { timeout: 60000 }, async () => {
+  await open('new-calendar');
+  await page.getByLabel('Name', { exact: true }).fill('shop');
+  await page.getByLabel('Dates of a file').setInputFiles({ name: 'h.ics', mimeType: 'text/calendar', buffer: Buffer.from('BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20311224\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n') });
+  await page.getByLabel('Rules').fill('* *');
+  await page.getByRole('button', { name: 'Create calendar' }).click();
+  await page.getByText('This cannot be saved').waitFor();
+  await page.getByLabel('Rules').fill('');
+  await page.getByRole('button', { name: 'Create calendar' }).click();
+  await page.locator('main').getByText('2031-12-24').first().waitFor();
+  await open('new-schedule');
+  await page.getByLabel('Name', { exact: true }).fill('opens');
+  await page.getByLabel('Cron expression').fill('0 9 * * *');
+  await page.getByLabel('URL').fill(`${receiver.url}/ok`);
+  await page.locator('summary', { hasText: 'More' }).click();
+  await page.getByLabel('Not on the days of').selectOption('shop');
+  await page.getByLabel('On such a day').selectOption('NEXT');
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByText('opens is saved').waitFor();
+  const made = await platform.api('GET', '/tenants/default/schedules/opens');
+  assert.deepEqual([made.calendar, made.onExcluded], ['tenants/default/calendars/shop', 'NEXT']);
+  await open('calendars/shop/edit');
+  const tomorrow = new Date(Date.now() + 2 * 86400000).toISOString().slice(0, 10);
+  await page.getByLabel('Dates', { exact: true }).fill(tomorrow);
+  await page.getByRole('button', { name: 'Show what moves' }).click();
+  await page.getByText('1 schedule will get other days').waitFor();
+  assert.equal((await platform.api('GET', '/tenants/default/calendars/shop')).version, '1');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('shop is saved').waitFor();
+  await until(async () => (await platform.api('GET', '/tenants/default/schedules/opens')).version === '2', 'the schedule has the days');
+  await platform.api('DELETE', '/tenants/default/schedules/opens');
+  await open('calendars/shop');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('shop is deleted').waitFor();
+});
+
 test('a policy whose tokens never come back says so', { timeout: 60000 }, async () => {
   await platform.api('POST', '/tenants/default/policies?policyId=forgotten', { maxConcurrent: '1', holdTimeout: '1s' });
   await platform.schedule('forgetful', { cron: '0 0 1 1 *', policy: 'forgotten', target: { http: { uri: `${receiver.url}/ok` } } });

@@ -94,6 +94,7 @@ export function Schedule({ tenant, id, query }) {
       ['State', html`<${Badge} state=${s.state} /> ${s.pauseReason}`],
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],
       ['Time zone', s.timeZone],
+      ['Not on the days of', s.calendar && html`<${Link} to=${address(tenant, ['calendars', idOf(s.calendar)])}>${idOf(s.calendar)}<//>${{ NEXT: ', but on the next other day', PREVIOUS: ', but on the last other day before it' }[/** @type {string} */ (s.onExcluded)] ?? ''}`],
       ['Target', html`${kind} <code>${place}</code>`],
       ['Events per run', s.eventCount && count(s.eventCount)],
       ['Policy', limitsOf(s).length > 0 && html`<${PolicyLinks} of=${s} />`],

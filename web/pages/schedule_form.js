@@ -65,7 +65,7 @@ function WhenFields({ draft, set, error }) {
   }, [draft]);
   const choose = (/** @type {string} */ next) => {
     setKind(next);
-    set({ cron: next === 'cron' ? draft.cron ?? '0 9 * * *' : undefined, interval: next === 'interval' ? draft.interval ?? { every: '3600s' } : undefined, times: next === 'times' ? draft.times ?? [new Date(Date.now() + 3600000).toISOString()] : undefined, ...(next === 'cron' ? {} : { dstPolicy: undefined }) });
+    set({ cron: next === 'cron' ? draft.cron ?? '0 9 * * *' : undefined, interval: next === 'interval' ? draft.interval ?? { every: '3600s' } : undefined, times: next === 'times' ? draft.times ?? [new Date(Date.now() + 3600000).toISOString()] : undefined, ...(next === 'cron' ? {} : { dstPolicy: undefined, onExcluded: undefined }) });
     if (next === 'times') setTimes((draft.times ?? [new Date(Date.now() + 3600000).toISOString()]).join('\n'));
   };
   const typeTimes = (/** @type {string} */ typed) => (setTimes(typed), set({ times: typed.split('\n').map((line) => line.trim()).filter(Boolean) }));
@@ -209,6 +209,7 @@ export function ScheduleForm({ tenant, id, query }) {
         ${draft.window && html`<${Select} path="window.pacing" label="Spread" value=${draft.window.pacing ?? 'SOONEST'} set=${(/** @type {string} */ pacing) => part('window', { pacing })} error=${error} options=${[['SOONEST', 'As early as possible'], ['EVEN', 'Evenly over this time']]} />
           <${Select} path="window.on_close" label="Events that are late" value=${draft.window.onClose ?? 'FINISH_LATE'} set=${(/** @type {string} */ onClose) => part('window', { onClose })} error=${error} options=${[['FINISH_LATE', 'are still sent'], ['DROP', 'are dropped'], ['CARRY_OVER', 'move to the next run']]} />`}</fieldset>
       <details class="more"><summary>More</summary><fieldset><legend class="unseen">More</legend>
+        <${CalendarFields} tenant=${tenant} draft=${draft} set=${set} error=${error} />
         <${Labels} draft=${draft} set=${set} error=${error} />
         <${OnCompleteFields} draft=${draft} set=${set} error=${error} />
         <${Text} path="exclusions" label="Not at these times" hint="Cron expressions, one on each line: * * 25 12 *" lines=${2} value=${(draft.exclusions ?? []).join('\n')} set=${(/** @type {string} */ typed) => set({ exclusions: typed ? typed.split('\n') : undefined })} error=${error} />
@@ -228,6 +229,17 @@ function OnCompleteFields({ draft, set, error }) {
   const type = (/** @type {string} */ uri) => set(uri ? { onComplete: { ...onComplete, http: { ...onComplete?.http, uri } } } : { onComplete: undefined, onCompleteWhen: undefined });
   return html`${(!onComplete || onComplete.http) && html`<${Text} path="on_complete.http.uri" label="Report the end of each run to" hint="A URL; empty: to nobody" value=${onComplete?.http?.uri} set=${type} error=${error} />`}
     ${onComplete && html`<${Select} path="on_complete_when" label="Report" value=${onCompleteWhen ?? 'ALWAYS'} set=${(/** @type {string} */ when) => set({ onCompleteWhen: when })} error=${error} options=${[['ALWAYS', 'The end of every run'], ['ON_FAILURE', 'Only runs with failed or expired events']]} />`}`;
+}
+
+/** @param {{tenant: string, draft: any, set: (changes: any) => void, error: any}} props */
+function CalendarFields({ tenant, draft, set, error }) {
+  const { data } = useData((signal) => get(`/v1/tenants/${tenant}/calendars`, { pageSize: 1000 }, signal), [tenant]);
+  const chosen = draft.calendar ? idOf(draft.calendar) : '';
+  const ids = (data?.calendars ?? []).map((/** @type {any} */ c) => idOf(c.name));
+  if (!chosen && ids.length === 0) return null;
+  const options = [['', 'None'], ...(chosen && !ids.includes(chosen) ? [chosen, ...ids] : ids).map((/** @type {string} */ id) => [id, id])];
+  return html`<${Select} path="calendar" label="Not on the days of" hint="A calendar. The next times do not know it." value=${chosen} set=${(/** @type {string} */ calendar) => set({ calendar: calendar || undefined, onExcluded: calendar ? draft.onExcluded : undefined })} error=${error} options=${options} />
+    ${chosen && !draft.interval && !draft.times?.length && html`<${Select} path="on_excluded" label="On such a day" value=${draft.onExcluded ?? 'SKIP'} set=${(/** @type {string} */ rule) => set({ onExcluded: rule === 'SKIP' ? undefined : rule })} error=${error} options=${[['SKIP', 'Do not run'], ['NEXT', 'Run on the next other day'], ['PREVIOUS', 'Run on the last other day before it']]} />`}`;
 }
 
 /** @param {{draft: any, set: (changes: any) => void, error: any}} props */

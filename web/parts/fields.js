@@ -6,7 +6,7 @@ const idOfPath = (path) => `field-${path.replace(/[^a-zA-Z0-9]/g, '-')}`;
 
 /** True if a violation is of this field: "schedule.target.http.uri" of "target.http.uri". @param {string} field @param {string} path */
 function isOf(field, path) {
-  const whole = field.replace(/^(schedule|event|policy|override|key|tenant)\./, '');
+  const whole = field.replace(/^(schedule|event|policy|override|key|tenant|calendar)\./, '');
   return [whole, whole.replace(/\[.*/, '')].some((each) => each === path || each.startsWith(`${path}.`));
 }
 

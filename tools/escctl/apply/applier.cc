@@ -17,6 +17,7 @@
 #include "common/base/printable_text.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
+#include "escapement/v1/calendar_service.grpc.pb.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/apply/manifest.h"
@@ -97,6 +98,40 @@ struct PolicyApi {
   Session& session;
 };
 
+struct CalendarApi {
+  using Message = v1::Calendar;
+  using Stub = v1::CalendarService::Stub;
+
+  explicit CalendarApi(Session& session) : session(session) {}
+
+  grpc::Status Get(const std::string& name, Message& message) {
+    v1::GetCalendarRequest request;
+    request.set_name(name);
+    return session.Call(&Stub::GetCalendar, request, message);
+  }
+  grpc::Status Create(const Message& wanted, bool validate_only, Message& message) {
+    v1::CreateCalendarRequest request;
+    request.set_parent(ParentOf(wanted.name()));
+    request.set_calendar_id(IdOf(wanted.name()));
+    *request.mutable_calendar() = wanted;
+    request.set_validate_only(validate_only);
+    return session.Call(&Stub::CreateCalendar, request, message);
+  }
+  grpc::Status Update(const Message& wanted, bool validate_only, Message& message) {
+    v1::UpdateCalendarRequest request;
+    *request.mutable_calendar() = wanted;
+    request.mutable_update_mask()->add_paths("*");
+    request.set_validate_only(validate_only);
+    v1::UpdateCalendarResponse response;
+    grpc::Status status = session.Call(&Stub::UpdateCalendar, request, response);
+    message = std::move(*response.mutable_calendar());
+    return status;
+  }
+  static std::vector<std::string> WarningsOf(const Message&) { return {}; }
+
+  Session& session;
+};
+
 template <typename Message>
 Message WithoutServerFields(Message message) {
   ClearServerFields(message);
@@ -119,17 +154,13 @@ absl::string_view EffectName(ApplyEffect effect) {
   return "";
 }
 
-template <typename Api>
-bool Applier::RefersToPlannedPolicy(const grpc::Status& status,
-                                    const typename Api::Message& wanted) const {
-  if constexpr (std::is_same_v<Api, ScheduleApi>) {
-    // The server looks the policy up last, so everything else is valid.
-    return dry_run_ && ErrorReason(FromGrpcStatus(status)) == "POLICY_NOT_FOUND" &&
-           std::find(planned_policies_.begin(), planned_policies_.end(),
-                     ErrorMetadataValue(FromGrpcStatus(status), "resource")) !=
-               planned_policies_.end();
-  }
-  return false;
+// The server looks policies and calendars up last, so everything else is valid.
+bool Applier::RefersToPlanned(const grpc::Status& status) const {
+  const absl::Status refused = FromGrpcStatus(status);
+  const std::string reason = ErrorReason(refused);
+  return dry_run_ && (reason == "POLICY_NOT_FOUND" || reason == "CALENDAR_NOT_FOUND") &&
+         std::find(planned_.begin(), planned_.end(), ErrorMetadataValue(refused, "resource")) !=
+             planned_.end();
 }
 
 template <typename Api>
@@ -158,7 +189,7 @@ Applied Applier::ApplyWith(const typename Api::Message& wanted) {
         applied.status = api.Update(change, /*validate_only=*/false, next);
       }
     }
-    if (RefersToPlannedPolicy<Api>(applied.status, wanted)) {
+    if (RefersToPlanned(applied.status)) {
       applied.status = grpc::Status::OK;
       next = wanted;
     }
@@ -180,7 +211,14 @@ Applied Applier::Apply(const v1::Schedule& wanted) { return ApplyWith<ScheduleAp
 Applied Applier::Apply(const v1::ThrottlePolicy& wanted) {
   Applied applied = ApplyWith<PolicyApi>(wanted);
   if (applied.status.ok() && applied.effect == ApplyEffect::kCreated)
-    planned_policies_.push_back(wanted.name());
+    planned_.push_back(wanted.name());
+  return applied;
+}
+
+Applied Applier::Apply(const v1::Calendar& wanted) {
+  Applied applied = ApplyWith<CalendarApi>(wanted);
+  if (applied.status.ok() && applied.effect == ApplyEffect::kCreated)
+    planned_.push_back(wanted.name());
   return applied;
 }
 
@@ -204,11 +242,11 @@ Applied Applier::Prune(const v1::Schedule& listed) {
 namespace {
 
 constexpr char kDescription[] =
-    R"(create or update the schedules and throttling policies of a file
+    R"(create or update the schedules, throttling policies and calendars of a file
 
 The file holds YAML documents separated by "---", or a JSON array. Each document is one resource:
 
-  kind: ThrottlePolicy          # or Schedule
+  kind: ThrottlePolicy          # or Schedule, or Calendar
   name: gentle                  # short, or tenants/{tenant}/policies/{name}
   maxConcurrent: 5
   ---
@@ -223,8 +261,9 @@ The file holds YAML documents separated by "---", or a JSON array. Each document
 
 The fields are those of "escctl schedule get -o yaml". The file is the whole definition: a field
 that it does not set gets its default. Fields that the server sets (etag, version, ...) are ignored.
-Policies go first. Each resource is printed as created, configured or unchanged. If one is refused,
-the others still go, and the exit code is 1.)";
+Policies and calendars go first; a calendar stands behind those that it contains. Each resource is
+printed as created, configured or unchanged. If one is refused, the others still go, and the exit
+code is 1.)";
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
@@ -234,8 +273,9 @@ class ApplyRun {
       : session_(session), file_(std::move(file)), dry_run_(dry_run), applier_(session, dry_run) {}
 
   void Apply(const Manifest& manifest) {
-    // The server refuses schedules whose policy does not exist.
+    // The server refuses schedules whose policy or calendar does not exist.
     ApplyKind<v1::ThrottlePolicy>(manifest);
+    ApplyKind<v1::Calendar>(manifest);
     ApplyKind<v1::Schedule>(manifest);
     ApplyKind<std::monostate>(manifest);
   }

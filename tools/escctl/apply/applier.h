@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "escapement/v1/calendar_service.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "tools/escctl/base/session.h"
 
@@ -35,10 +36,11 @@ class Applier {
   // dry_run: the server only validates.
   Applier(Session& session, bool dry_run) : session_(session), dry_run_(dry_run) {}
 
-  // In a dry run the names of policies that would be created are remembered: schedules that refer
-  // to them are valid.
+  // In a dry run the names of policies and calendars that would be created are remembered:
+  // schedules and calendars that refer to them are valid.
   Applied Apply(const v1::Schedule& wanted);
   Applied Apply(const v1::ThrottlePolicy& wanted);
+  Applied Apply(const v1::Calendar& wanted);
 
   // Deletes the schedule, unless it has changed since it was listed.
   Applied Prune(const v1::Schedule& listed);
@@ -46,12 +48,11 @@ class Applier {
  private:
   template <typename Api>
   Applied ApplyWith(const typename Api::Message& wanted);
-  template <typename Api>
-  bool RefersToPlannedPolicy(const grpc::Status& status, const typename Api::Message& wanted) const;
+  bool RefersToPlanned(const grpc::Status& status) const;
 
   Session& session_;
   const bool dry_run_;
-  std::vector<std::string> planned_policies_;
+  std::vector<std::string> planned_;  // names
 };
 
 // `escctl apply`.

@@ -15,7 +15,7 @@
 namespace escapement::escctl {
 namespace {
 
-constexpr char kKinds[] = "must be Schedule or ThrottlePolicy";
+constexpr char kKinds[] = "must be Schedule, ThrottlePolicy or Calendar";
 constexpr char kPayloadText[] = "payloadText";
 constexpr char kPayloadJson[] = "payloadJson";
 
@@ -69,6 +69,7 @@ ValueTree KindOf(absl::string_view name) {
   if (!absl::StartsWith(name, "tenants/")) return nullptr;
   if (absl::StrContains(name, "/schedules/")) return "Schedule";
   if (absl::StrContains(name, "/policies/")) return "ThrottlePolicy";
+  if (absl::StrContains(name, "/calendars/")) return "Calendar";
   return nullptr;
 }
 
@@ -124,11 +125,16 @@ class ManifestReader {
         resource.warnings.push_back(
             {"state", "is ignored here; to pause it: escctl schedule pause"});
       const std::string parent = ParentOf(schedule.name(), "schedules");
-      const auto policy_name = [&](const std::string& policy, const std::string& field) {
-        return policy.empty() ? policy
-                              : FullName(policy, parent.empty() ? parent_ : parent, "policies",
-                                         field, resource.errors);
+      const auto full_name = [&](const std::string& given, absl::string_view collection,
+                                 const std::string& field) {
+        return given.empty() ? given
+                             : FullName(given, parent.empty() ? parent_ : parent, collection, field,
+                                        resource.errors);
       };
+      const auto policy_name = [&](const std::string& policy, const std::string& field) {
+        return full_name(policy, "policies", field);
+      };
+      schedule.set_calendar(full_name(schedule.calendar(), "calendars", "calendar"));
       schedule.set_policy(policy_name(schedule.policy(), "policy"));
       for (int i = 0; i < schedule.limits_size(); ++i) {
         v1::Limit& limit = *schedule.mutable_limits(i);
@@ -146,6 +152,11 @@ class ManifestReader {
             {"overrides", "are ignored here; to make one: escctl policy override"});
       }
       ClearServerFields(policy);
+    } else if (kind == "Calendar") {
+      v1::Calendar& calendar = resource.message.emplace<v1::Calendar>();
+      ReadName(name, "calendars", "calendar", resource, calendar);
+      ReadMessage(values, calendar, resource.errors);
+      ClearServerFields(calendar);
     } else {
       const std::string given = kind.is_string() ? kind.get<std::string>() : "";
       resource.errors.push_back({"kind", given.empty() ? absl::StrCat("is missing; it ", kKinds)
@@ -219,11 +230,23 @@ void ClearServerFields(v1::ThrottlePolicy& policy) {
   policy.clear_overrides();
 }
 
+void ClearServerFields(v1::Calendar& calendar) {
+  calendar.clear_version();
+  calendar.clear_etag();
+  calendar.clear_create_time();
+  calendar.clear_update_time();
+  calendar.clear_schedule_count();
+  calendar.clear_outdated_schedule_count();
+  calendar.clear_next_days();
+}
+
 std::string ManifestYaml(const v1::Schedule& schedule) { return Yaml("Schedule", schedule); }
 
 std::string ManifestYaml(const v1::ThrottlePolicy& policy) {
   return Yaml("ThrottlePolicy", policy);
 }
+
+std::string ManifestYaml(const v1::Calendar& calendar) { return Yaml("Calendar", calendar); }
 
 std::string IdOf(absl::string_view full_name) {
   return std::string(full_name.substr(full_name.rfind('/') + 1));

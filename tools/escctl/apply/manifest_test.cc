@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
@@ -93,6 +94,21 @@ TEST(ManifestTest, PoliciesOfLimitsHaveTheirFullNames) {
   EXPECT_EQ(schedule.limits(1).policy_key(), "acme");
 }
 
+TEST(ManifestTest, CalendarsAreResourcesAndSchedulesNameThem) {
+  const Manifest manifest = ReadManifest(
+      "kind: Calendar\nname: off\nrules: ['* * SAT,SUN']\nversion: 7\nnextDays: [2027-01-02]\n---\n"
+      "kind: Schedule\nname: s\ncron: 0 9 L * *\ncalendar: off\nonExcluded: PREVIOUS\n---\n"
+      "name: tenants/t/calendars/b\ncalendars: [off]\n",
+      kParent);
+  ASSERT_EQ(manifest.resources.size(), 3u);
+  for (const Resource& resource : manifest.resources) EXPECT_EQ(ErrorsOf(resource), "");
+  EXPECT_EQ(std::get<v1::Calendar>(manifest.resources[0].message).ShortDebugString(),
+            absl::StrCat("name: \"", kParent, "/calendars/off\" rules: \"* * SAT,SUN\""));
+  EXPECT_EQ(std::get<v1::Schedule>(manifest.resources[1].message).calendar(),
+            absl::StrCat(kParent, "/calendars/off"));
+  EXPECT_EQ(manifest.resources[2].title, "calendar/b");
+}
+
 TEST(ManifestTest, NamesTheFieldOfEachError) {
   const auto errors = [](const std::string& fields) {
     return ErrorsOf(ReadManifest("kind: Schedule\nname: s\n" + fields, kParent).resources.at(0));
@@ -162,9 +178,10 @@ TEST(ManifestTest, BrokenDocumentLeavesTheOthers) {
       kParent);
   ASSERT_EQ(manifest.resources.size(), 8u);
   EXPECT_EQ(ErrorsOf(manifest.resources[0]).substr(0, 9), ": line 3:");
-  EXPECT_EQ(ErrorsOf(manifest.resources[1]), "kind: 'Job' must be Schedule or ThrottlePolicy\n");
+  EXPECT_EQ(ErrorsOf(manifest.resources[1]),
+            "kind: 'Job' must be Schedule, ThrottlePolicy or Calendar\n");
   EXPECT_EQ(ErrorsOf(manifest.resources[2]),
-            "kind: is missing; it must be Schedule or ThrottlePolicy\n");
+            "kind: is missing; it must be Schedule, ThrottlePolicy or Calendar\n");
   EXPECT_EQ(ErrorsOf(manifest.resources[3]),
             "name: is missing; every resource needs its own name\n");
   EXPECT_EQ(ErrorsOf(manifest.resources[4]), "");

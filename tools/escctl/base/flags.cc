@@ -51,6 +51,10 @@ constexpr FieldFlag kFieldFlags[] = {
     {"target.email.smtp_uri", "--smtp"},
     {"target.ping.uri", "--ping"},
     {"target", "--target"},
+    {"dates", "--date"},
+    {"rules", "--rule"},
+    {"calendars", "--add"},
+    {"except_dates", "--except-date"},
     {"window.duration", "--window"},
     {"on_complete.http.uri", "--on-complete-http"},
     {"on_complete.grpc.uri", "--on-complete-grpc"},
@@ -82,7 +86,8 @@ bool IsGiven(const CLI::App& command, const std::string& flag) {
 }  // namespace
 
 std::string FlagOfField(const CLI::App& command, absl::string_view field) {
-  for (const absl::string_view resource : {"schedule.", "event.", "policy.", "tenant.", "key."})
+  for (const absl::string_view resource :
+       {"schedule.", "event.", "policy.", "tenant.", "key.", "calendar."})
     if (absl::ConsumePrefix(&field, resource)) break;
   absl::string_view path = field.substr(0, field.find('['));
   const absl::string_view element = field.substr(path.size());

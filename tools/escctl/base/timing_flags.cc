@@ -50,6 +50,11 @@ void TimingFlags::AddForPreview(CLI::App& command) {
 
 void TimingFlags::Add(CLI::App& command) {
   AddForPreview(command);
+  command.add_option("--calendar", calendar_,
+                     "id or full name of a calendar on whose days it does not fire; \"\" for none");
+  command.add_option("--on-excluded", on_excluded_,
+                     "rule for an occurrence on such a day: skip, next (day that is not in the "
+                     "calendar) or previous");
   command.add_option("--max-runs", max_runs_, "finish after this many occurrences; 0 for no limit")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--jitter", jitter_, "upper bound of a random delay, e.g. 30s; \"\" for none");
@@ -164,6 +169,20 @@ absl::Status TimingFlags::ApplyDst(v1::Schedule& schedule, Fields& fields) const
   return absl::OkStatus();
 }
 
+absl::Status TimingFlags::ApplyCalendar(v1::Schedule& schedule, Fields& fields) const {
+  if (calendar_.has_value()) {
+    schedule.set_calendar(*calendar_);
+    fields.push_back("calendar");
+  }
+  if (!on_excluded_.has_value()) return absl::OkStatus();
+  v1::OnExcluded::Rule rule;
+  if (!v1::OnExcluded::Rule_Parse(EnumName(*on_excluded_), &rule))
+    return NoSuchValue("--on-excluded", *on_excluded_, "skip, next, previous");
+  schedule.set_on_excluded(rule);
+  fields.push_back("on_excluded");
+  return absl::OkStatus();
+}
+
 absl::Status TimingFlags::ApplyMisfire(v1::Schedule& schedule, Fields& fields) const {
   if (misfire_.has_value()) {
     v1::MisfirePolicy::Action action;
@@ -192,6 +211,7 @@ absl::Status TimingFlags::ApplyMisfire(v1::Schedule& schedule, Fields& fields) c
 }
 
 absl::Status TimingFlags::ApplyOthers(v1::Schedule& schedule, Fields& fields) const {
+  RETURN_IF_ERROR(ApplyCalendar(schedule, fields));
   if (!time_zone_.empty()) {
     schedule.set_time_zone(time_zone_);
     fields.push_back("time_zone");

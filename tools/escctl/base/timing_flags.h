@@ -36,6 +36,7 @@ class TimingFlags {
   absl::Status ApplyRange(absl::Time now, v1::Schedule& schedule,
                           std::vector<std::string>& fields) const;
   absl::Status ApplyDst(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+  absl::Status ApplyCalendar(v1::Schedule& schedule, std::vector<std::string>& fields) const;
   absl::Status ApplyMisfire(v1::Schedule& schedule, std::vector<std::string>& fields) const;
   absl::Status ApplyOthers(v1::Schedule& schedule, std::vector<std::string>& fields) const;
 
@@ -49,6 +50,8 @@ class TimingFlags {
   std::optional<std::string> end_;
   std::optional<int64_t> max_runs_;
   std::vector<std::string> exclusions_;
+  std::optional<std::string> calendar_;
+  std::optional<std::string> on_excluded_;
   std::optional<std::string> jitter_;
   std::optional<std::string> misfire_;
   std::string misfire_threshold_;

@@ -16,6 +16,7 @@ void AddRunCommands(CLI::App& app, Session& session);
 void AddDeadLetterCommands(CLI::App& app, Session& session);
 void AddOperationCommands(CLI::App& app, Session& session);
 void AddPolicyCommands(CLI::App& app, Session& session);
+void AddCalendarCommands(CLI::App& app, Session& session);
 void AddTokenCommands(CLI::App& app, Session& session);
 void AddTargetCommands(CLI::App& app, Session& session);
 void AddStoreCommands(CLI::App& app, Session& session);

@@ -193,10 +193,11 @@ void AddScheduleGetAndList(CLI::App& group, Session& session) {
 
   auto flags = std::make_shared<ListFlags>();
   CLI::App* list = group.add_subcommand("list", "show the schedules of the tenant");
-  flags->Add(*list, "schedules",
-             "name, display_name, labels.KEY, state, time_zone, policy, target, create_time, "
-             "update_time and next_time",
-             "name (default) or \"name desc\"");
+  flags->Add(
+      *list, "schedules",
+      "name, display_name, labels.KEY, state, time_zone, policy, calendar, target, create_time, "
+      "update_time and next_time",
+      "name (default) or \"name desc\"");
   list->callback([flags, &session] {
     flags->Run(
         session, ScheduleHeader(), &ScheduleStub::ListSchedules, v1::ListSchedulesRequest(),

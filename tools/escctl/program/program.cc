@@ -99,6 +99,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddDeadLetterCommands(app, session);
   AddOperationCommands(app, session);
   AddPolicyCommands(app, session);
+  AddCalendarCommands(app, session);
   AddTokenCommands(app, session);
   AddTargetCommands(app, session);
   AddTenantCommands(app, session);
