@@ -14,6 +14,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/calendar_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/text_format.h"
@@ -44,6 +45,12 @@ const std::map<std::string, std::string>& Definitions() {
                      end_time { seconds: 1772874931 })"},
       {"excluded", R"(cron: '*/5 * * * *' exclusions: '* 3-5 * * *' exclusions: '* * 8 3 *'
                       time_zone: 'Europe/Berlin')"},
+      {"days-off", R"(cron: '20 */2 * * *' time_zone: 'America/New_York' calendar: 'c')"},
+      {"next-day", R"(cron: '40 5,15 * * *' time_zone: 'Europe/Berlin' calendar: 'c'
+                      on_excluded: NEXT event_count: 2)"},
+      {"previous-day", R"(cron: '50 20 8,9 3 *' time_zone: 'America/New_York' calendar: 'c'
+                          on_excluded: PREVIOUS)"},
+      {"interval-days-off", "interval { every { seconds: 700 } } calendar: 'c'"},
       {"interval", "interval { every { seconds: 421 } anchor_time { seconds: 1772323207 } }"},
       {"excluded-interval", "interval { every { seconds: 600 } } exclusions: '0-29 * * * *'"},
       {"times", R"(times { seconds: 1772820000 } times { seconds: 1772880059 nanos: 999000000 }
@@ -118,6 +125,12 @@ TEST_F(ForecastTest, EachMinuteIsAsTheEmitterThenFires) {
   policy.set_policy_id("p");
   policy.mutable_policy()->set_max_concurrent(1);
   ASSERT_TRUE(world_.Call(&PolicyApi::CreatePolicy, policy).ok());
+  v1::CreateCalendarRequest calendar;
+  calendar.set_parent("tenants/default");
+  calendar.set_calendar_id("c");
+  calendar.mutable_calendar()->add_rules("* * SUN");
+  calendar.mutable_calendar()->add_dates("2026-03-07");
+  ASSERT_TRUE(world_.Call(&CalendarService::CreateCalendar, calendar).ok());
   for (const auto& [id, definition] : Definitions()) Create(id, definition);
   world_.runtime.AdvanceBy(absl::Hours(29));
   v1::UpdateScheduleRequest update;
