@@ -61,8 +61,8 @@ void ReadScheduleCounts(
     absl::AnyInvocable<void(absl::StatusOr<std::vector<storage::v1::RunPartRecord>>)> done);
 
 // The entries of an enabled schedule in the children index. A cron expression has them in the order
-// of Timetable::ChildPlaces, at most kPreviewChildrenMax. An interval has one for its next instant, a
-// list of instants one for each that is to come. Pure.
+// of Timetable::ChildPlaces, at most kPreviewChildrenMax. An interval has one for its next instant,
+// a list of instants one for each that is to come. Pure.
 std::vector<v1::PreviewScheduleResponse::Child> ChildrenOf(const cron::Timetable& timetable,
                                                            absl::Time now);
 
