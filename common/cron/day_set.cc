@@ -40,28 +40,32 @@ bool DaySet::Has(int64_t day) const {
   return HasBit(Of(month), DayOfMonth(month, day));
 }
 
-std::optional<int64_t> DaySet::FirstOutside(int64_t day) const {
-  if (day > kLastDay) return std::nullopt;
+std::optional<int64_t> DaySet::FirstOutside(int64_t day, int64_t days_max) const {
+  const int64_t last = std::min(kLastDay, day + days_max);
+  if (day > last) return std::nullopt;
   CivilMonth month = CivilMonth::Of(day);
   uint64_t outside = BitsFrom(AllDays(month.shape()) & ~Of(month), DayOfMonth(month, day));
   while (outside == 0) {
     month.ToNext();
-    if (month.first_day() > kLastDay) return std::nullopt;
+    if (month.first_day() > last) return std::nullopt;
     outside = AllDays(month.shape()) & ~Of(month);
   }
-  return month.first_day() + LowestBit(outside) - 1;
+  const int64_t found = month.first_day() + LowestBit(outside) - 1;
+  return found <= last ? std::optional<int64_t>(found) : std::nullopt;
 }
 
-std::optional<int64_t> DaySet::LastOutside(int64_t day) const {
-  if (day < 0) return std::nullopt;
+std::optional<int64_t> DaySet::LastOutside(int64_t day, int64_t days_max) const {
+  const int64_t first = std::max<int64_t>(0, day - days_max);
+  if (day < first) return std::nullopt;
   CivilMonth month = CivilMonth::Of(day);
   uint64_t outside = BitsUpTo(AllDays(month.shape()) & ~Of(month), DayOfMonth(month, day));
   while (outside == 0) {
-    if (month.first_day() == 0) return std::nullopt;
+    if (month.first_day() <= first) return std::nullopt;
     month.ToPrevious();
     outside = AllDays(month.shape()) & ~Of(month);
   }
-  return month.first_day() + HighestBit(outside) - 1;
+  const int64_t found = month.first_day() + HighestBit(outside) - 1;
+  return found >= first ? std::optional<int64_t>(found) : std::nullopt;
 }
 
 absl::StatusOr<CronExpression> ParseDayRule(absl::string_view text) {
@@ -88,20 +92,26 @@ class WorkdayTimes {
   std::optional<int64_t> FirstKept(int64_t begin, int64_t end) const {
     while (true) {
       const std::optional<int64_t> match = FirstAllowed(e_, exclusions_, begin, end);
-      if (!match || !days_off_.Has(*match / kDaySeconds)) return match;
-      const std::optional<int64_t> day = days_off_.FirstOutside(*match / kDaySeconds + 1);
-      if (!day) return std::nullopt;
-      begin = *day * kDaySeconds;
+      if (!match) return match;
+      const int64_t day = *match / kDaySeconds;
+      const CivilMonth month = CivilMonth::Of(day);
+      const uint32_t off = days_off_.Of(month);
+      if (!HasBit(off, DayOfMonth(month, day))) return match;
+      const uint64_t kept = BitsFrom(month.Matching(e_) & ~off, DayOfMonth(month, day));
+      begin = (month.first_day() + (kept != 0 ? LowestBit(kept) - 1 : month.days())) * kDaySeconds;
     }
   }
 
   std::optional<int64_t> LastKept(int64_t begin, int64_t end) const {
     while (true) {
       const std::optional<int64_t> match = LastAllowed(e_, exclusions_, begin, end);
-      if (!match || !days_off_.Has(*match / kDaySeconds)) return match;
-      const std::optional<int64_t> day = days_off_.LastOutside(*match / kDaySeconds - 1);
-      if (!day) return std::nullopt;
-      end = (*day + 1) * kDaySeconds;
+      if (!match) return match;
+      const int64_t day = *match / kDaySeconds;
+      const CivilMonth month = CivilMonth::Of(day);
+      const uint32_t off = days_off_.Of(month);
+      if (!HasBit(off, DayOfMonth(month, day))) return match;
+      const uint64_t kept = BitsUpTo(month.Matching(e_) & ~off, DayOfMonth(month, day));
+      end = (month.first_day() + (kept != 0 ? HighestBit(kept) : 0)) * kDaySeconds;
     }
   }
 
@@ -167,11 +177,11 @@ class WorkdayTimes {
   // The days whose times are on `day`, which is no day off: itself, and the days off next to it.
   Days SourcesOf(int64_t day) const {
     if (next_) {
-      const std::optional<int64_t> before = days_off_.LastOutside(day - 1);
-      return {std::max(before ? *before + 1 : 0, day - kMovedDaysMax), day};
+      const std::optional<int64_t> before = days_off_.LastOutside(day - 1, kMovedDaysMax);
+      return {before ? *before + 1 : std::max<int64_t>(0, day - kMovedDaysMax), day};
     }
-    const std::optional<int64_t> after = days_off_.FirstOutside(day + 1);
-    return {day, std::min(after ? *after - 1 : kLastDay, day + kMovedDaysMax)};
+    const std::optional<int64_t> after = days_off_.FirstOutside(day + 1, kMovedDaysMax);
+    return {day, after ? *after - 1 : std::min(kLastDay, day + kMovedDaysMax)};
   }
 
   // The earliest time of day at or after `time` on any of the days from `first` to `last`.

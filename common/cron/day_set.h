@@ -33,14 +33,17 @@ class DaySet {
     std::vector<std::shared_ptr<const DaySet>> others;
   };
 
+  static constexpr int64_t kEver = 1'000'000;  // days
+
   explicit DaySet(Spec spec) : spec_(std::move(spec)) {}
 
   bool Has(int64_t day) const;
   // Bit d: day d of the month is in the set.
   uint32_t Of(const CivilMonth& month) const;
-  // The first day at or after (or: the last one at or before) `day` that is not in the set.
-  std::optional<int64_t> FirstOutside(int64_t day) const;
-  std::optional<int64_t> LastOutside(int64_t day) const;
+  // The first day at or after (or: the last one at or before) `day` that is not in the set, at most
+  // `days_max` days away.
+  std::optional<int64_t> FirstOutside(int64_t day, int64_t days_max = kEver) const;
+  std::optional<int64_t> LastOutside(int64_t day, int64_t days_max = kEver) const;
 
  private:
   Spec spec_;

@@ -1,7 +1,7 @@
 // Create and edit a schedule: in plain words on the left, as JSON or YAML below, with the next times live beside it.
 import { html, useEffect, useRef, useState } from '../parts/view.js';
 import { address, go, guards, Link } from '../parts/router.js';
-import { call, get, useForm } from '../parts/api.js';
+import { call, get, getAll, useForm } from '../parts/api.js';
 import { Failure, Head, Loading } from '../parts/basics.js';
 import { session } from '../parts/session.js';
 import { useData } from '../parts/data.js';
@@ -233,9 +233,9 @@ function OnCompleteFields({ draft, set, error }) {
 
 /** @param {{tenant: string, draft: any, set: (changes: any) => void, error: any}} props */
 function CalendarFields({ tenant, draft, set, error }) {
-  const { data } = useData((signal) => get(`/v1/tenants/${tenant}/calendars`, { pageSize: 1000 }, signal), [tenant]);
+  const { data } = useData(() => getAll(`/v1/tenants/${tenant}/calendars`, 'calendars'), [tenant]);
   const chosen = draft.calendar ? idOf(draft.calendar) : '';
-  const ids = (data?.calendars ?? []).map((/** @type {any} */ c) => idOf(c.name));
+  const ids = (data ?? []).map((/** @type {any} */ c) => idOf(c.name));
   if (!chosen && ids.length === 0) return null;
   const options = [['', 'None'], ...(chosen && !ids.includes(chosen) ? [chosen, ...ids] : ids).map((/** @type {string} */ id) => [id, id])];
   return html`<${Select} path="calendar" label="Not on the days of" hint="A calendar. The next times do not know it." value=${chosen} set=${(/** @type {string} */ calendar) => set({ calendar: calendar || undefined, onExcluded: calendar ? draft.onExcluded : undefined })} error=${error} options=${options} />

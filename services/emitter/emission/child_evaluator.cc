@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
 #include "common/storage/children_table.h"
@@ -41,7 +42,11 @@ void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::strin
   absl::StrAppend(&out, timing.gap(), ",", timing.fold(), ",", timing.interval().every_micros(),
                   ",", timing.interval().anchor_micros());
   for (const std::string& exclusion : timing.exclusions()) absl::StrAppend(&out, kEnd, exclusion);
-  if (timing.has_calendar()) absl::StrAppend(&out, kEnd, timing.calendar().SerializeAsString());
+  if (timing.has_calendar()) {
+    // Its days may be long.
+    absl::StrAppend(&out, kEnd, timing.calendar().on_excluded(),
+                    StableHash128(timing.calendar().days().SerializeAsString()).bytes());
+  }
 }
 
 cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record) {

@@ -123,6 +123,9 @@ inline constexpr absl::Duration kOverrideMax = absl::Hours(24 * 30);
 // In force at once, of one policy: all are in its record.
 inline constexpr int kOverridesMax = 100;
 
+// Occurrences of a pause that are compared when a calendar's change may have moved some: with more,
+// those of the pause are skipped, as in an update of the times.
+inline constexpr size_t kPauseComparedMax = 10'000;
 // Bounds of calendars. All calendars of a tenant are read together when one is changed.
 inline constexpr size_t kCalendarsMax = 200;
 inline constexpr size_t kCalendarDatesMax = 1000;  // bounds dates, and except_dates
@@ -134,6 +137,9 @@ inline constexpr int kCalendarDepthMax = 4;
 // Bytes of the days of a calendar with those that it contains: every version of a schedule has
 // them.
 inline constexpr size_t kCalendarDaysBytesMax = 64 << 10;
+// Rules, and calendars, of all these together: each search looks at each of them.
+inline constexpr int kCalendarRulesAllMax = 256;
+inline constexpr int kCalendarNodesMax = 64;
 // Bytes of the days times the schedule's places in the children index, since each child repeats
 // them: a schedule with more is refused, because one change writes all of them. A change of the
 // calendar may make it as much as the second bound; beyond it the schedule keeps its former days.
@@ -252,10 +258,13 @@ inline constexpr uint32_t kPlaceVersionsAtOnce = 16;
 inline constexpr uint32_t kPlaceBytesAtOnce = 1 << 20;
 // Different jitters of these versions, and policies with priorities, at whose places rows are
 // looked for: each costs reads.
-inline constexpr size_t kPlaceJittersMax = 32;
-inline constexpr size_t kPlaceGroupsMax = 100;
+inline constexpr size_t kPlaceJittersMax = 16;
+inline constexpr size_t kPlaceGroupsMax = 32;
 // Timetables of these versions in which a list of runs looks for occurrences.
 inline constexpr size_t kListedTimetablesMax = 100;
+// Keys that a backfill or an account reads at once for the rows of its occurrences; those of one
+// more occurrence may come to them.
+inline constexpr size_t kBackfillKeysAtOnce = 20'000;
 // Summaries of former versions that one backfill takes apart.
 inline constexpr size_t kFormerSummariesMax = 32;
 

@@ -53,9 +53,10 @@ void MoveSearch::AddChangedDays(int64_t day) {
   for (const cron::Timetable* timetable : {&former_, &next_}) {
     const cron::DaySet& off = *timetable->spec().days_off;
     if (timetable->spec().on_excluded == cron::OnExcluded::kNext)
-      days.second = std::max(days.second, off.FirstOutside(day).value_or(kDaysEnd));
+      days.second =
+          std::max(days.second, off.FirstOutside(day, cron::kMovedDaysMax).value_or(kDaysEnd));
     if (timetable->spec().on_excluded == cron::OnExcluded::kPrevious)
-      days.first = std::min(days.first, off.LastOutside(day).value_or(0));
+      days.first = std::min(days.first, off.LastOutside(day, cron::kMovedDaysMax).value_or(0));
   }
   days.first = std::max(days.first, day - cron::kMovedDaysMax);
   days.second = std::min(days.second, day + cron::kMovedDaysMax);

@@ -95,8 +95,15 @@ void ReadOthers(const v1::Calendar& calendar, absl::string_view tenant, Calendar
   }
 }
 
-absl::Status AddDays(const Calendars& calendars, const std::string& id, int depth, size_t& bytes,
-                     CalendarDaysRecord& days) {
+// The size of a calendar with those that it contains.
+struct CalendarSize {
+  size_t bytes = 0;
+  int rules = 0;
+  int calendars = 0;
+};
+
+absl::Status AddDays(const Calendars& calendars, const std::string& id, int depth,
+                     CalendarSize& size, CalendarDaysRecord& days) {
   // It also ends a circle.
   if (depth > kCalendarDepthMax) {
     return absl::InvalidArgumentError(
@@ -107,13 +114,16 @@ absl::Status AddDays(const Calendars& calendars, const std::string& id, int dept
     return absl::NotFoundError(absl::StrCat("calendar ", id, " does not exist"));
   days = calendar->second.record.days();
   constexpr size_t kFrameBytes = 6;  // tag and length in the one that contains it, at most
-  bytes += days.ByteSizeLong() + kFrameBytes;
-  if (bytes > kCalendarDaysBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("has more than ", kCalendarDaysBytesMax,
-                                                   " bytes with all calendars that it contains"));
+  size.bytes += days.ByteSizeLong() + kFrameBytes;
+  size.rules += days.rules_size();
+  if (size.bytes > kCalendarDaysBytesMax || size.rules > kCalendarRulesAllMax ||
+      ++size.calendars > kCalendarNodesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has more than ", kCalendarDaysBytesMax, " bytes, ", kCalendarRulesAllMax,
+                     " rules or ", kCalendarNodesMax, " calendars with all that it contains"));
   }
   for (const std::string& other : calendar->second.record.others())
-    RETURN_IF_ERROR(AddDays(calendars, other, depth + 1, bytes, *days.add_others()));
+    RETURN_IF_ERROR(AddDays(calendars, other, depth + 1, size, *days.add_others()));
   return absl::OkStatus();
 }
 
@@ -210,8 +220,8 @@ std::string CalendarEtag(const CalendarRecord& record) {
 
 absl::StatusOr<CalendarDaysRecord> DaysOf(const Calendars& calendars, const std::string& id) {
   CalendarDaysRecord days;
-  size_t bytes = 0;
-  RETURN_IF_ERROR(AddDays(calendars, id, 1, bytes, days));
+  CalendarSize size;
+  RETURN_IF_ERROR(AddDays(calendars, id, 1, size, days));
   return days;
 }
 

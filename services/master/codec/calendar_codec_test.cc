@@ -85,6 +85,20 @@ TEST(CalendarCodecTest, DaysOfManyContainedCalendarsAreBounded) {
   EXPECT_EQ(DaysOf(calendars, "many").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(CalendarCodecTest, RulesOfAllContainedCalendarsAreBounded) {
+  Calendars calendars;
+  std::vector<std::string> others;
+  for (int i = 0; i < kCalendarRulesAllMax / kCalendarRulesMax; ++i) {
+    others.push_back(absl::StrCat("c", i));
+    StoredCalendar& stored = calendars[others.back()];
+    for (int k = 0; k < kCalendarRulesMax; ++k) stored.record.mutable_days()->add_rules("* * SUN");
+  }
+  calendars["all"] = Containing(others);
+  EXPECT_TRUE(DaysOf(calendars, "all").ok());
+  calendars["all"].record.mutable_days()->add_rules("* * SAT");
+  EXPECT_EQ(DaysOf(calendars, "all").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(CalendarCodecTest, OnExcludedFollowsTheCalendar) {
   v1::Schedule current;
   current.set_calendar("tenants/t/calendars/a");

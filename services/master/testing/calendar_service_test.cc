@@ -520,6 +520,51 @@ TEST_F(CalendarServiceTest, PausedAndEndedSchedulesGetTheDaysToo) {
   EXPECT_TRUE(resumed->has_next_time());
 }
 
+TEST_F(CalendarServiceTest, PausedScheduleKeepsItsMissedRunsIfNoneOfThemMoves) {
+  Make(Creation("off"));
+  for (const char* id : {"kept", "moved"}) {
+    ASSERT_TRUE(MakeSchedule(id, "off").ok());
+    v1::PauseScheduleRequest pause;
+    pause.set_name(absl::StrCat("tenants/default/schedules/", id));
+    ASSERT_TRUE(fixture_.Call(&ScheduleApi::PauseSchedule, pause).ok());
+  }
+  const std::string tomorrow = Day(1);
+  fixture_.runtime.AdvanceBy(absl::Hours(72));
+  const auto resume = [&](const std::string& id) {
+    v1::ResumeScheduleRequest request;
+    request.set_name(absl::StrCat("tenants/default/schedules/", id));
+    EXPECT_TRUE(fixture_.Call(&ScheduleApi::ResumeSchedule, request).ok());
+  };
+  ASSERT_TRUE(SetDates("off", {Day(30)}).ok());
+  ASSERT_TRUE(RunUntilRetimed());
+  EXPECT_EQ(GetSchedule("kept").version(), 2);
+  EXPECT_THAT(fixture_.Rows(kv::ColumnFamily::kDone), IsEmpty());
+  const size_t rows = fixture_.Events().size();
+  resume("kept");
+  EXPECT_GE(fixture_.Events().size(), rows + 3);  // the three missed ones fire
+  EXPECT_THAT(fixture_.Rows(kv::ColumnFamily::kDone), IsEmpty());
+  // One of the pause moves: all of it are skipped.
+  ASSERT_TRUE(SetDates("off", {tomorrow, Day(30)}).ok());
+  ASSERT_TRUE(RunUntilRetimed());
+  EXPECT_FALSE(fixture_.Rows(kv::ColumnFamily::kDone).empty());
+}
+
+TEST_F(CalendarServiceTest, UpdateThatLeavesTheTimesIsNotRefusedForTheCalendar) {
+  Make(Creation("off"));
+  ASSERT_TRUE(MakeSchedule("s", "off").ok());
+  ASSERT_TRUE(Update("off", [](v1::UpdateCalendarRequest& request) {
+                request.mutable_calendar()->add_rules("* * *");
+              }).ok());
+  ASSERT_TRUE(RunUntilRetimed());
+  v1::UpdateScheduleRequest request;
+  request.mutable_schedule()->set_name("tenants/default/schedules/s");
+  request.mutable_schedule()->set_display_name("other");
+  EXPECT_TRUE(fixture_.Call(&ScheduleApi::UpdateSchedule, request).ok());
+  request.mutable_schedule()->set_cron("0 10 * * *");
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(fixture_.Call(&ScheduleApi::UpdateSchedule, request).status()));
+}
+
 TEST_F(CalendarServiceTest, ScheduleMadeDuringAChangeHasTheNewDays) {
   Make(Creation("off", {Day(1)}));
   RacingStore store(*fixture_.store);

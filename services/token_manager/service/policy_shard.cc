@@ -159,6 +159,7 @@ void PolicyShard::Step(absl::Time now) {
   if (Perturb(state.core.runtime, Site::kTokensPoliciesReread)) state.ReadAllAgain();
   loader_.Step();
   if (!loader_.ready()) return;
+  state.WakeSleepers();
   if (std::exchange(state.payloads.arrived, false) || look_again_ <= now) {
     look_again_ = absl::InfiniteFuture();
     for (auto& [key, report] : state.reports.rows()) report.stalled = false;

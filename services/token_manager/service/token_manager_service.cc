@@ -117,7 +117,8 @@ void TokenManagerService::OnTargetStates(const kv::WatchBatch& batch) {
       continue;
     if (name->handler.empty()) {
       backoff_.OnReset(name->target, now);
-    } else if (row.state().breaker() == storage::v1::TargetStateRecord::CLOSED) {
+    } else if (row.state().breaker() == storage::v1::TargetStateRecord::CLOSED &&
+               row.state().attempts() > row.state().failures()) {
       backoff_.OnSeenWell(row.state().target_key(), now);
     }
   }

@@ -100,10 +100,15 @@ void PolicyShardState::OnPolicy(PolicyState& policy, const std::optional<std::st
   gates.OpenAll(policy.uid);
   Revisit(policy);
   // Events that keep their tokens may have waited for it, also as a further limit.
-  for (const auto& [uid, other] : policies_) {
-    if (!other->keeps_tokens()) continue;
-    other->grants.WakeInTime();
-    Plan(*other);
+  wake_sleepers_ = true;
+}
+
+void PolicyShardState::WakeSleepers() {
+  if (!std::exchange(wake_sleepers_, false)) return;
+  for (const auto& [uid, policy] : policies_) {
+    if (!policy->keeps_tokens()) continue;
+    policy->grants.WakeInTime();
+    Plan(*policy);
   }
 }
 

@@ -126,6 +126,8 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     MakeReady(policy);
     Plan(policy);
   }
+  // Events that keep their tokens are tried again in time, if a policy has changed since.
+  void WakeSleepers();
   absl::Time next_due() const { return FirstOf(agenda_); }
   // The first policy in the agenda, which leaves it.
   PolicyState& TakeDue();
@@ -221,6 +223,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
   std::set<Uid> unread_;                        // policies whose records are to be read
   std::set<Uid> fetching_;                      // policies that await records
+  bool wake_sleepers_ = false;
   bool reading_policies_ = false;
   bool reading_parts_ = false;
   bool reading_payloads_ = false;

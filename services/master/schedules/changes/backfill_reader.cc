@@ -134,16 +134,20 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
                     if (!places.ok()) return self->done_(places.status());
                     self->places_ = *std::move(places);
                     self->scope_.cut |= self->places_.cut();
-                    self->ReadQueues();
+                    self->ReadQueues("");
                   });
   }
 
-  void ReadQueues() {
+  // Some occurrences at a time: those after `after`.
+  void ReadQueues(const std::string& after) {
     owners_.clear();
     std::vector<kv::Key> keys;
     const Uid& uid = scope_.source.uid;
-    for (const auto& [id, occurrence] : open_) {
-      const auto add = [&, occurrence = occurrence](ColumnFamily cf, std::string key) {
+    for (auto each = open_.upper_bound(after);
+         each != open_.end() && keys.size() < kBackfillKeysAtOnce; ++each) {
+      const auto& [id, occurrence] = *each;
+      read_to_ = id;
+      const auto add = [&, occurrence = each->second](ColumnFamily cf, std::string key) {
         keys.push_back({cf, std::move(key)});
         owners_.push_back(occurrence);
       };
@@ -178,6 +182,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     for (size_t i = 0; i < owners_.size(); ++i) {
       if ((*values)[i].has_value()) Note(owners_[i]->emitted.id);
     }
+    if (open_.upper_bound(read_to_) != open_.end()) return ReadQueues(read_to_);
     if (claims_read_) return done_(std::move(scope_));
     ReadThrottled();
   }
@@ -233,7 +238,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
           if (!status.ok()) return self->done_(std::move(status));
           // Events that were claimed when the queues were read may have been given back since.
           self->claims_read_ = true;
-          self->ReadQueues();
+          self->ReadQueues("");
         },
         &scope_.cut);
   }
@@ -266,6 +271,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
   BackfillScope scope_;
   Found done_;
   bool claims_read_ = false;
+  std::string read_to_;  // the last occurrence whose rows ReadQueues has looked for
   RowPlaces places_;
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // for each key that is read, its occurrence

@@ -112,10 +112,27 @@ const std::string& CalendarOf(const Definition& definition) {
   return definition.record.timing().calendar().calendar_id();
 }
 
-// Fills in the days of its calendar, once that has been read.
-absl::Status FillCalendar(const ChangeInput& input, Definition& definition) {
+// True if both fire at the same times, apart from max_runs, jitter and the days of a calendar.
+bool SameTimesBesideDays(storage::v1::DefinitionRecord a, storage::v1::DefinitionRecord b) {
+  for (storage::v1::DefinitionRecord* record : {&a, &b}) {
+    storage::v1::TimingRecord& timing = *record->mutable_timing();
+    timing.clear_max_runs();
+    timing.clear_jitter_micros();
+    if (timing.has_calendar()) timing.mutable_calendar()->clear_days();
+  }
+  return a.cron() == b.cron() && a.time_zone() == b.time_zone() &&
+         a.timing().SerializeAsString() == b.timing().SerializeAsString();
+}
+
+// Fills in the days of its calendar, once that has been read. `before`: null for a new schedule. An
+// update that leaves the times as they are is not refused for what a change of the calendar has
+// made of them.
+absl::Status FillCalendar(const ChangeInput& input, const storage::v1::DefinitionRecord* before,
+                          Definition& definition) {
   if (CalendarOf(definition).empty() || !input.snapshot.calendars.has_value())
     return absl::OkStatus();
+  if (before != nullptr && SameTimesBesideDays(*before, definition.record))
+    return SetCalendarDays(*input.snapshot.calendars, kRetimedChildrenBytesMax, definition);
   RETURN_IF_ERROR(
       SetCalendarDays(*input.snapshot.calendars, kCalendarChildrenBytesMax, definition));
   return CheckFires(definition);
@@ -143,15 +160,17 @@ absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder
   return decision;
 }
 
-// True if both fire at the same times, apart from max_runs and jitter.
-bool SameTimes(const storage::v1::DefinitionRecord& a, const storage::v1::DefinitionRecord& b) {
-  const auto times = [](const storage::v1::DefinitionRecord& record) {
-    storage::v1::TimingRecord timing = record.timing();
-    timing.clear_max_runs();
-    timing.clear_jitter_micros();
-    return timing.SerializeAsString();
+// True if both fire at the same times from `begin` to `end`, apart from max_runs and jitter. False
+// also if that takes too long to find out.
+bool SameTimes(const Definition& a, const Definition& b, absl::Time begin, absl::Time end) {
+  if (!SameTimesBesideDays(a.record, b.record)) return false;
+  const auto days = [](const Definition& definition) {
+    return definition.record.timing().calendar().days().SerializeAsString();
   };
-  return a.cron() == b.cron() && a.time_zone() == b.time_zone() && times(a) == times(b);
+  if (days(a) == days(b)) return true;
+  const auto occurrences = a.timetable.Enumerate(begin, end, kPauseComparedMax);
+  return occurrences.size() < kPauseComparedMax &&
+         occurrences == b.timetable.Enumerate(begin, end, kPauseComparedMax);
 }
 
 // Ends a version that is replaced while the schedule is paused. Its occurrences until now that were
@@ -192,7 +211,7 @@ absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder& builder, Defi
                           storage::v1::StateRecord& state) {
   ASSIGN_OR_RETURN(Definition former, LoadDefinition(input.snapshot.definition->record));
   RETURN_IF_ERROR(builder.EmitAdded(former, next));
-  if (!SameTimes(former.record, next.record))
+  if (!SameTimes(former, next, FromMicros(state.pause_time_micros()), input.now))
     RETURN_IF_ERROR(EndPausedVersion(input, former, next, builder, state));
   const absl::Time paused_at = FromMicros(state.pause_time_micros());
   LimitRuns(RunsUsedAt(state, former, input.now), paused_at, paused_at, next, state);
@@ -253,7 +272,7 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   CompleteDefinition(input, 1, definition);
   RETURN_IF_ERROR(FillPolicies(input, definition));
   RETURN_IF_ERROR(FillTimes(input.now, definition));
-  RETURN_IF_ERROR(FillCalendar(input, definition));
+  RETURN_IF_ERROR(FillCalendar(input, nullptr, definition));
   RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(std::string(input.snapshot.uid.bytes()));
@@ -303,7 +322,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   CompleteDefinition(input, snapshot.state.version() + 1, next);
   RETURN_IF_ERROR(FillPolicies(input, next));
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
-  RETURN_IF_ERROR(FillCalendar(input, next));
+  RETURN_IF_ERROR(FillCalendar(input, &snapshot.definition->record, next));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(snapshot.record->uid());
   record.set_create_time_micros(snapshot.record->create_time_micros());
