@@ -1,6 +1,10 @@
 #include "services/master/calendars/ics_days.h"
 
 #include <algorithm>
+#include <array>
+#include <bitset>
+#include <cstdlib>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/civil_time.h"
@@ -25,16 +30,15 @@ namespace {
 constexpr int64_t kSecondsOfDay = 86'400;
 constexpr int kComponentsDeepMax = 8;
 constexpr int64_t kEventDaysMax = 366;
+constexpr int64_t kDaysEnd = cron::kLocalEnd / kSecondsOfDay;
 constexpr absl::CivilDay kEpoch(1970, 1, 1);
 
 int64_t DayNumber(absl::CivilDay day) { return day - kEpoch; }
 absl::CivilDay CivilOf(int64_t day) { return kEpoch + day; }
-int DaysOfMonth(absl::CivilDay day) {
-  const absl::CivilMonth month(day);
+int DaysOfMonth(absl::CivilMonth month) {
   return static_cast<int>(absl::CivilDay(month + 1) - absl::CivilDay(month));
 }
-int DaysOfYear(absl::CivilDay day) {
-  const absl::CivilYear year(day);
+int DaysOfYear(absl::CivilYear year) {
   return static_cast<int>(absl::CivilDay(year + 1) - absl::CivilDay(year));
 }
 // Monday is 0.
@@ -45,33 +49,31 @@ absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(w
 // "NAME;PARAMETER=VALUE:VALUE"
 struct ContentLine {
   std::string name;  // upper case
-  std::map<std::string, std::string> parameters;
-  std::string value;
+  std::string zone;  // the first parameter TZID
+  absl::string_view value;
 };
 
 absl::StatusOr<ContentLine> ParseLine(absl::string_view text) {
-  std::vector<std::string> parts(1);  // name and parameters
-  bool quoted = false;
-  size_t i = 0;
-  for (; i < text.size() && (quoted || text[i] != ':'); ++i) {
-    if (text[i] == '"') {
-      quoted = !quoted;
-    } else if (text[i] == ';' && !quoted) {
-      parts.emplace_back();
-    } else {
-      parts.back() += text[i];
+  ContentLine line;
+  bool quoted = false, zone_set = false;
+  size_t begin = 0;  // where the name or parameter begins
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted || (text[i] != ';' && text[i] != ':')) continue;
+    absl::string_view part = text.substr(begin, i - begin);
+    if (begin == 0) {
+      line.name = absl::AsciiStrToUpper(part);
+    } else if (!zone_set && absl::StartsWithIgnoreCase(part, "TZID=")) {
+      zone_set = true;
+      line.zone = absl::StrReplaceAll(part.substr(5), {{"\"", ""}});
+    }
+    begin = i + 1;
+    if (text[i] == ':') {
+      line.value = text.substr(begin);
+      return line;
     }
   }
-  if (i == text.size()) return Wrong("has no value");
-  ContentLine line;
-  line.name = absl::AsciiStrToUpper(parts[0]);
-  line.value = std::string(text.substr(i + 1));
-  for (size_t p = 1; p < parts.size(); ++p) {
-    const std::pair<std::string, std::string> parameter =
-        absl::StrSplit(parts[p], absl::MaxSplits('=', 1));
-    line.parameters.emplace(absl::AsciiStrToUpper(parameter.first), parameter.second);
-  }
-  return line;
+  return Wrong("has no value");
 }
 
 // A date, or a date and a time of day.
@@ -137,19 +139,74 @@ std::optional<int64_t> ParseDuration(absl::string_view text) {
   return seconds;
 }
 
+// The numbers of one part of a rule, from 1 to kMax; negative numbers count from the end. Its
+// memory, and the time of Has(), do not depend on the length of the part.
+template <int kMax>
+class Numbers {
+ public:
+  bool empty() const { return empty_; }
+  void Add(int number) {
+    (number < 0 ? from_end_ : from_begin_).set(static_cast<size_t>(std::abs(number)));
+    empty_ = false;
+  }
+  // Requires 1 <= number <= length <= kMax.
+  bool Has(int number, int length) const {
+    return from_begin_[static_cast<size_t>(number)] ||
+           from_end_[static_cast<size_t>(length + 1 - number)];
+  }
+
+ private:
+  std::bitset<kMax + 1> from_begin_, from_end_;
+  bool empty_ = true;
+};
+
+// A day and its places in its week, month and year.
+struct PlacedDay {
+  explicit PlacedDay(int64_t day)
+      : number(day),
+        weekday(WeekdayOf(day)),
+        civil(CivilOf(day)),
+        month(civil.month()),
+        of_month(civil.day()),
+        of_year(static_cast<int>(civil - absl::CivilDay(absl::CivilYear(civil))) + 1),
+        month_days(DaysOfMonth(absl::CivilMonth(civil))),
+        year_days(DaysOfYear(absl::CivilYear(civil))) {}
+
+  // Computes with the civil calendar only at the end of a month.
+  void Next() {
+    if (of_month == month_days) {
+      *this = PlacedDay(number + 1);
+      return;
+    }
+    ++number;
+    ++of_month;
+    ++of_year;
+    weekday = weekday == 6 ? 0 : weekday + 1;
+  }
+
+  int64_t number;
+  int weekday;
+  absl::CivilDay civil;  // a day of the same month
+  int month, of_month, of_year;
+  int month_days, year_days;
+};
+
 // The rule of a recurrence, by days: a day is an occurrence if it passes all its parts.
 class Recurrence {
  public:
   static absl::StatusOr<Recurrence> Parse(absl::string_view text);
 
-  // Sets what the rule takes from the event's start.
-  void Start(int64_t start) {
+  // Sets what the rule takes from the event's start. INVALID_ARGUMENT if the rule has a COUNT and
+  // the start is before 1970: counting from there would cost too much.
+  absl::Status Start(int64_t start) {
     start_ = start;
+    if (count_ > 0 && start < 0) return Wrong("a rule with COUNT must start in 1970 or later");
     const absl::CivilDay day = CivilOf(start);
-    if (!by_month_day_.empty() || !by_day_.empty() || !by_year_day_.empty()) return;
-    if (freq_ == Freq::kYearly && by_month_.empty()) by_month_ = {day.month()};
-    if (freq_ == Freq::kYearly || freq_ == Freq::kMonthly) by_month_day_ = {day.day()};
-    if (freq_ == Freq::kWeekly) by_day_ = {{0, WeekdayOf(start)}};
+    if (!by_month_day_.empty() || !by_year_day_.empty() || HasByDay()) return absl::OkStatus();
+    if (freq_ == Freq::kYearly && by_month_.empty()) by_month_.Add(day.month());
+    if (freq_ == Freq::kYearly || freq_ == Freq::kMonthly) by_month_day_.Add(day.day());
+    if (freq_ == Freq::kWeekly) AddWeekday(0, WeekdayOf(start));
+    return absl::OkStatus();
   }
 
   const std::optional<IcsTime>& until() const { return until_; }
@@ -158,41 +215,51 @@ class Recurrence {
   // when that is used up.
   std::vector<int64_t> Days(int64_t begin, int64_t end, int& budget) const {
     std::vector<int64_t> days, period;
-    // Without a count every period stands for itself.
-    int64_t day = count_ > 0 ? start_ : std::max(start_, begin);
-    while (PeriodOf(day - 1) == PeriodOf(day)) --day;
-    int64_t left = count_ > 0 ? count_ : end - day + 1;
+    int64_t left = count_ > 0 ? count_ : std::numeric_limits<int64_t>::max();
     const auto end_period = [&] {
-      for (const int64_t found : Positions(period)) {
-        if (found < start_ || left == 0) continue;
+      for (size_t i = 0; i < period.size() && left > 0; ++i) {
+        const int length = static_cast<int>(period.size());
+        if (!positions_.empty() && !positions_.Has(static_cast<int>(i) + 1, length)) continue;
+        if (period[i] < start_) continue;
         --left;
-        if (found >= begin && found <= end) days.push_back(found);
+        if (period[i] >= begin && period[i] <= end) days.push_back(period[i]);
       }
       period.clear();
     };
-    for (; day <= end && left > 0 && budget > 0; ++day, --budget) {
-      if (Matches(day)) period.push_back(day);
-      if (PeriodOf(day + 1) != PeriodOf(day)) end_period();
+    // Without a count every period stands for itself.
+    PlacedDay day(PeriodBegin(count_ > 0 ? start_ : std::max(start_, begin)));
+    // How many periods ago the interval last took a period; 0: it takes this one.
+    int64_t phase = (PeriodOf(day.number) - PeriodOf(start_) + interval_ - 1) % interval_;
+    for (; budget > 0; day.Next(), --budget) {
+      if (BeginsPeriod(day)) {
+        end_period();
+        if (++phase == interval_) phase = 0;
+      }
+      // The last period is whole, although it ends behind `end`.
+      if (left == 0 || (day.number > end && period.empty())) break;
+      if (phase == 0 && Matches(day)) period.push_back(day.number);
     }
-    // The last period is whole, although it ends behind `end`.
-    for (; !period.empty() && !positions_.empty() && PeriodOf(day) == PeriodOf(day - 1); ++day)
-      if (Matches(day)) period.push_back(day);
-    end_period();
     return days;
   }
 
  private:
   enum class Freq { kDaily, kWeekly, kMonthly, kYearly };
-  struct Weekday {
-    int nth = 0;  // 0: each
-    int weekday = 0;
-  };
 
   absl::Status ReadPart(absl::string_view name, absl::string_view value);
   absl::Status ReadFreq(absl::string_view value);
   absl::Status ReadDays(absl::string_view value);
-  static absl::StatusOr<std::vector<int>> ReadNumbers(absl::string_view value, int min, int max,
-                                                      bool negative);
+  template <int kMax>
+  static absl::Status ReadNumbers(absl::string_view value, bool negative, Numbers<kMax>& numbers);
+
+  // nth 0: each such day.
+  void AddWeekday(int nth, int weekday) {
+    if (nth == 0) {
+      weekdays_.set(static_cast<size_t>(weekday));
+    } else {
+      nth_by_day_[static_cast<size_t>(weekday)].Add(nth);
+      nth_set_ = true;
+    }
+  }
 
   int64_t PeriodOf(int64_t day) const {
     const absl::CivilDay civil = CivilOf(day);
@@ -210,38 +277,46 @@ class Recurrence {
     }
   }
 
-  static bool Has(const std::vector<int>& numbers, int number, int length) {
-    return std::any_of(numbers.begin(), numbers.end(),
-                       [&](int n) { return n == number || n == number - length - 1; });
-  }
+  bool HasByDay() const { return weekdays_.any() || nth_set_; }
 
-  bool Matches(int64_t number) const {
-    if ((PeriodOf(number) - PeriodOf(start_)) % interval_ != 0) return false;
-    const absl::CivilDay day = CivilOf(number);
-    const int of_year = static_cast<int>(day - absl::CivilDay(day.year(), 1, 1)) + 1;
-    const int year_days = DaysOfYear(day), month_days = DaysOfMonth(day);
-    if (!by_month_.empty() && !Has(by_month_, day.month(), 12)) return false;
-    if (!by_month_day_.empty() && !Has(by_month_day_, day.day(), month_days)) return false;
-    if (!by_year_day_.empty() && !Has(by_year_day_, of_year, year_days)) return false;
-    if (by_day_.empty()) return true;
-    const bool of_month = freq_ == Freq::kMonthly || !by_month_.empty();
-    const int before = (of_month ? day.day() : of_year) - 1;
-    const int after = (of_month ? month_days : year_days) - 1 - before;
-    return std::any_of(by_day_.begin(), by_day_.end(), [&](const Weekday& wanted) {
-      return wanted.weekday == WeekdayOf(number) &&
-             (wanted.nth == 0 || wanted.nth == before / 7 + 1 || wanted.nth == -(after / 7 + 1));
-    });
-  }
-
-  // Those of a period's occurrences that BYSETPOS takes.
-  std::vector<int64_t> Positions(const std::vector<int64_t>& period) const {
-    if (positions_.empty()) return period;
-    std::vector<int64_t> taken;
-    for (size_t i = 0; i < period.size(); ++i) {
-      if (Has(positions_, static_cast<int>(i) + 1, static_cast<int>(period.size())))
-        taken.push_back(period[i]);
+  bool BeginsPeriod(const PlacedDay& day) const {
+    switch (freq_) {
+      case Freq::kDaily:
+        return true;
+      case Freq::kWeekly:
+        return day.weekday == week_start_;
+      case Freq::kMonthly:
+        return day.of_month == 1;
+      default:
+        return day.of_year == 1;
     }
-    return taken;
+  }
+
+  int64_t PeriodBegin(int64_t number) const {
+    const PlacedDay day(number);
+    switch (freq_) {
+      case Freq::kDaily:
+        return number;
+      case Freq::kWeekly:
+        return number - (day.weekday + 7 - week_start_) % 7;
+      case Freq::kMonthly:
+        return number - day.of_month + 1;
+      default:
+        return number - day.of_year + 1;
+    }
+  }
+
+  bool Matches(const PlacedDay& day) const {
+    if (!by_month_.empty() && !by_month_.Has(day.month, 12)) return false;
+    if (!by_month_day_.empty() && !by_month_day_.Has(day.of_month, day.month_days)) return false;
+    if (!by_year_day_.empty() && !by_year_day_.Has(day.of_year, day.year_days)) return false;
+    const auto weekday = static_cast<size_t>(day.weekday);
+    if (weekdays_[weekday] || !HasByDay()) return true;
+    if (nth_by_day_[weekday].empty()) return false;
+    const bool in_month = freq_ == Freq::kMonthly || !by_month_.empty();
+    const int before = (in_month ? day.of_month : day.of_year) - 1;
+    const int after = (in_month ? day.month_days : day.year_days) - 1 - before;
+    return nth_by_day_[weekday].Has(before / 7 + 1, before / 7 + 1 + after / 7);
   }
 
   Freq freq_ = Freq::kDaily;
@@ -251,8 +326,12 @@ class Recurrence {
   int64_t count_ = 0;  // 0: no limit
   std::optional<IcsTime> until_;
   int week_start_ = 0;
-  std::vector<int> by_month_, by_month_day_, by_year_day_, positions_;
-  std::vector<Weekday> by_day_;
+  Numbers<12> by_month_;
+  Numbers<31> by_month_day_;
+  Numbers<366> by_year_day_, positions_;
+  std::bitset<7> weekdays_;                // BYDAY without numbers
+  std::array<Numbers<53>, 7> nth_by_day_;  // BYDAY with numbers, by weekday
+  bool nth_set_ = false;
 };
 
 absl::Status Recurrence::ReadFreq(absl::string_view value) {
@@ -276,39 +355,41 @@ std::optional<int> WeekdayNamed(absl::string_view name) {
 
 absl::Status Recurrence::ReadDays(absl::string_view value) {
   for (const absl::string_view text : absl::StrSplit(value, ',')) {
-    Weekday day;
+    int number = 0;
     const size_t sign_and_number = text.size() < 2 ? 0 : text.size() - 2;
     const auto weekday = WeekdayNamed(text.substr(sign_and_number));
     const absl::string_view nth = text.substr(0, sign_and_number);
-    if (!weekday || (!nth.empty() && (!absl::SimpleAtoi(nth, &day.nth) || day.nth == 0 ||
-                                      day.nth < -53 || day.nth > 53)))
+    if (!weekday || (!nth.empty() && (!absl::SimpleAtoi(nth, &number) || number == 0 ||
+                                      number < -53 || number > 53)))
       return Wrong("BYDAY must have days such as MO, 4TH or -1SU");
-    day.weekday = *weekday;
-    by_day_.push_back(day);
+    AddWeekday(number, *weekday);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<int>> Recurrence::ReadNumbers(absl::string_view value, int min, int max,
-                                                         bool negative) {
-  std::vector<int> numbers;
+absl::StatusOr<int> ReadNumber(absl::string_view text, int max, bool negative) {
+  int number = 0;
+  if (!absl::SimpleAtoi(text, &number) || number == 0 || number > max ||
+      number < (negative ? -max : 0))
+    return Wrong("a number of the rule is out of its range");
+  return number;
+}
+
+template <int kMax>
+absl::Status Recurrence::ReadNumbers(absl::string_view value, bool negative,
+                                     Numbers<kMax>& numbers) {
   for (const absl::string_view text : absl::StrSplit(value, ',')) {
-    int number = 0;
-    if (!absl::SimpleAtoi(text, &number) || (number < 0 && !negative) || std::abs(number) < min ||
-        std::abs(number) > max)
-      return Wrong("a number of the rule is out of its range");
-    numbers.push_back(number);
+    ASSIGN_OR_RETURN(const int number, ReadNumber(text, kMax, negative));
+    numbers.Add(number);
   }
-  return numbers;
+  return absl::OkStatus();
 }
 
 absl::Status Recurrence::ReadPart(absl::string_view name, absl::string_view value) {
   if (name == "FREQ") return ReadFreq(value);
   if (name == "BYDAY") return ReadDays(value);
   if (name == "INTERVAL" || name == "COUNT") {
-    ASSIGN_OR_RETURN(const auto numbers, ReadNumbers(value, 1, 100'000, false));
-    if (numbers.size() != 1) return Wrong("INTERVAL and COUNT must be one number");
-    (name == "COUNT" ? count_ : interval_) = numbers[0];
+    ASSIGN_OR_RETURN((name == "COUNT" ? count_ : interval_), ReadNumber(value, 100'000, false));
   } else if (name == "UNTIL") {
     until_ = ParseTime(value);
     if (!until_.has_value()) return Wrong("UNTIL must be a date, or a date and time");
@@ -317,13 +398,13 @@ absl::Status Recurrence::ReadPart(absl::string_view name, absl::string_view valu
     if (!weekday.has_value()) return Wrong("WKST must be a day such as MO");
     week_start_ = *weekday;
   } else if (name == "BYMONTH") {
-    ASSIGN_OR_RETURN(by_month_, ReadNumbers(value, 1, 12, false));
+    return ReadNumbers(value, false, by_month_);
   } else if (name == "BYMONTHDAY") {
-    ASSIGN_OR_RETURN(by_month_day_, ReadNumbers(value, 1, 31, true));
+    return ReadNumbers(value, true, by_month_day_);
   } else if (name == "BYYEARDAY") {
-    ASSIGN_OR_RETURN(by_year_day_, ReadNumbers(value, 1, 366, true));
+    return ReadNumbers(value, true, by_year_day_);
   } else if (name == "BYSETPOS") {
-    ASSIGN_OR_RETURN(positions_, ReadNumbers(value, 1, 366, true));
+    return ReadNumbers(value, true, positions_);
   } else {
     return Wrong(absl::StrCat("rules with ", name.substr(0, 40), " cannot be read"));
   }
@@ -332,18 +413,19 @@ absl::Status Recurrence::ReadPart(absl::string_view name, absl::string_view valu
 
 absl::StatusOr<Recurrence> Recurrence::Parse(absl::string_view text) {
   Recurrence rule;
+  std::set<std::string> names;
   for (const absl::string_view part : absl::StrSplit(text, ';', absl::SkipEmpty())) {
     const std::pair<absl::string_view, absl::string_view> pair =
         absl::StrSplit(part, absl::MaxSplits('=', 1));
     const std::string name = absl::AsciiStrToUpper(pair.first);
     RETURN_IF_ERROR(rule.ReadPart(name, absl::AsciiStrToUpper(pair.second)));
+    if (!names.insert(name).second) return Wrong(absl::StrCat("the rule has two ", name));
   }
   if (!rule.freq_set_) return Wrong("the rule has no FREQ");
   if (rule.count_ > 0 && rule.until_.has_value()) return Wrong("the rule has both COUNT and UNTIL");
   const bool of_period = rule.freq_ == Freq::kMonthly || rule.freq_ == Freq::kYearly;
-  const bool numbered = std::any_of(rule.by_day_.begin(), rule.by_day_.end(),
-                                    [](const Weekday& day) { return day.nth != 0; });
-  if (numbered && !of_period) return Wrong("BYDAY with numbers needs FREQ=MONTHLY or FREQ=YEARLY");
+  if (rule.nth_set_ && !of_period)
+    return Wrong("BYDAY with numbers needs FREQ=MONTHLY or FREQ=YEARLY");
   if (!rule.by_year_day_.empty() && rule.freq_ != Freq::kYearly)
     return Wrong("BYYEARDAY needs FREQ=YEARLY");
   if (!rule.by_month_day_.empty() && rule.freq_ == Freq::kWeekly)
@@ -359,6 +441,28 @@ struct IcsEvent {
   std::vector<Recurrence> rules;
   std::vector<IcsTime> added, excluded;
   bool cancelled = false;
+};
+
+// The zone of an event's start.
+class EventZone {
+ public:
+  // `event` must live longer.
+  explicit EventZone(const IcsEvent& event) : event_(event) {}
+
+  // A time in UTC, in this zone; of an unknown zone as it is.
+  IcsTime Local(IcsTime time) {
+    if (!time.utc || event_.start->utc || event_.start->date) return time;
+    if (!zone_.has_value()) zone_ = cron::Zone::Load(event_.zone);
+    if (!zone_->ok()) return time;
+    const cron::Zone& zone = **zone_;
+    time.utc = false;
+    time.local += zone.spans()[zone.SpanAt(time.local)].offset;
+    return time;
+  }
+
+ private:
+  const IcsEvent& event_;
+  std::optional<absl::StatusOr<cron::Zone>> zone_;
 };
 
 class IcsReader {
@@ -377,11 +481,15 @@ class IcsReader {
     if (!open_.empty()) return Wrong(absl::StrCat("BEGIN:", open_.back(), " has no END"));
     for (const IcsEvent& event : events_) {
       if (event.replaces.has_value())
-        replaced_[event.uid].insert(InZone(*event.replaces, event).day());
+        replaced_[event.uid].push_back(EventZone(event).Local(*event.replaces).day());
     }
     for (const IcsEvent& event : events_) RETURN_IF_ERROR(AddEvent(event));
-    if (days_.empty()) return Wrong("has no event on a day of 1970 to 2199");
-    return std::move(days_);
+    if (days_count_ == 0) return Wrong("has no event on a day of 1970 to 2199");
+    std::set<int32_t> days;
+    for (size_t day = 0; day < days_.size(); ++day) {
+      if (days_[day]) days.insert(days.end(), static_cast<int32_t>(day));
+    }
+    return days;
   }
 
  private:
@@ -423,12 +531,11 @@ class IcsReader {
       return time.has_value() ? absl::OkStatus() : Wrong("must be a date, or a date and time");
     };
     if (line.name == "UID") {
-      event.uid = line.value;
+      event.uid = std::string(line.value);
     } else if (line.name == "STATUS") {
       event.cancelled = absl::EqualsIgnoreCase(line.value, "CANCELLED");
     } else if (line.name == "DTSTART") {
-      const auto zone = line.parameters.find("TZID");
-      if (zone != line.parameters.end()) event.zone = zone->second;
+      event.zone = line.zone;
       return read(event.start);
     } else if (line.name == "DTEND") {
       return read(event.end);
@@ -442,6 +549,9 @@ class IcsReader {
     } else if (line.name == "EXDATE") {
       return ReadTimes(line, event.excluded);
     } else if (line.name == "RRULE") {
+      if (rules_count_ == kIcsEventsMax)
+        return Wrong(absl::StrCat("is beyond ", kIcsEventsMax, " rules"));
+      ++rules_count_;
       ASSIGN_OR_RETURN(Recurrence rule, Recurrence::Parse(line.value));
       event.rules.push_back(std::move(rule));
     } else if (line.name == "EXRULE") {
@@ -450,22 +560,12 @@ class IcsReader {
     return absl::OkStatus();
   }
 
-  // A time in UTC, in the zone of the event's start; of an unknown zone as it is.
-  static IcsTime InZone(IcsTime time, const IcsEvent& event) {
-    if (!time.utc || event.start->utc || event.start->date) return time;
-    const auto zone = cron::Zone::Load(event.zone);
-    if (!zone.ok()) return time;
-    time.utc = false;
-    time.local += zone->spans()[zone->SpanAt(time.local)].offset;
-    return time;
-  }
-
   // The days of one occurrence behind the one on which it begins.
-  static absl::StatusOr<int64_t> FurtherDays(const IcsEvent& event) {
+  static absl::StatusOr<int64_t> FurtherDays(const IcsEvent& event, EventZone& zone) {
     const IcsTime& start = *event.start;
     IcsTime end = start;
     if (event.end.has_value()) {
-      end = InZone(*event.end, event);
+      end = zone.Local(*event.end);
     } else if (event.duration.has_value()) {
       end.local += *event.duration;
     }
@@ -478,11 +578,29 @@ class IcsReader {
     return further;
   }
 
+  // Takes `work` days from the budget; INVALID_ARGUMENT if it has less.
+  absl::Status Spend(int64_t work) {
+    if (work > budget_) return Wrong("has too many recurrences; use rules instead");
+    budget_ -= static_cast<int>(work);
+    return absl::OkStatus();
+  }
+
+  // Days that are not in this range begin no occurrence on a day from 1970 to 2199.
+  static bool MayBegin(int64_t day) { return day >= -kEventDaysMax && day < kDaysEnd; }
+
+  void Exclude(int64_t day) {
+    if (MayBegin(day)) excluded_.set(static_cast<size_t>(day + kEventDaysMax));
+  }
+
   absl::Status AddOccurrence(int64_t day, int64_t further) {
-    for (int64_t d = day; d <= day + further; ++d) {
-      if (d < 0 || d >= cron::kLocalEnd / kSecondsOfDay) continue;
-      days_.insert(static_cast<int32_t>(d));
-      if (days_.size() > kCalendarDatesMax) {
+    if (!MayBegin(day) || excluded_[static_cast<size_t>(day + kEventDaysMax)])
+      return absl::OkStatus();
+    RETURN_IF_ERROR(Spend(further + 1));
+    const int64_t end = std::min(day + further + 1, kDaysEnd);
+    for (int64_t d = std::max<int64_t>(day, 0); d < end; ++d) {
+      if (days_[static_cast<size_t>(d)]) continue;
+      days_.set(static_cast<size_t>(d));
+      if (++days_count_ > kCalendarDatesMax) {
         return Wrong(absl::StrCat("has more than ", kCalendarDatesMax,
                                   " days, recurrences of the next ", kIcsYears,
                                   " years included; use rules instead"));
@@ -493,31 +611,31 @@ class IcsReader {
 
   absl::Status AddEvent(const IcsEvent& event) {
     if (event.cancelled) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const int64_t further, FurtherDays(event));
-    std::set<int64_t> excluded;
-    for (const IcsTime& time : event.excluded) excluded.insert(InZone(time, event).day());
+    EventZone zone(event);
+    ASSIGN_OR_RETURN(const int64_t further, FurtherDays(event, zone));
+    excluded_.reset();
+    for (const IcsTime& time : event.excluded) Exclude(zone.Local(time).day());
     const auto replaced = replaced_.find(event.uid);
-    if (replaced != replaced_.end() && !event.replaces.has_value())
-      excluded.insert(replaced->second.begin(), replaced->second.end());
-    std::set<int64_t> begins;
-    if (event.rules.empty()) begins.insert(event.start->day());
-    for (const IcsTime& time : event.added) begins.insert(InZone(time, event).day());
+    if (replaced != replaced_.end() && !event.replaces.has_value()) {
+      RETURN_IF_ERROR(Spend(static_cast<int64_t>(replaced->second.size())));
+      for (const int64_t day : replaced->second) Exclude(day);
+    }
+    if (event.rules.empty()) RETURN_IF_ERROR(AddOccurrence(event.start->day(), further));
+    for (const IcsTime& time : event.added)
+      RETURN_IF_ERROR(AddOccurrence(zone.Local(time).day(), further));
     for (Recurrence rule : event.rules) {
-      rule.Start(event.start->day());
+      RETURN_IF_ERROR(rule.Start(event.start->day()));
       int64_t end = today_ + kIcsYears * 366;
       if (rule.until().has_value()) {
         // The last day at whose time of day the rule has not ended.
-        const IcsTime until = InZone(*rule.until(), event);
+        const IcsTime until = zone.Local(*rule.until());
         const int64_t of_day =
             until.date ? 0 : event.start->local - event.start->day() * kSecondsOfDay;
         end = std::min(end, IcsTime{until.local - of_day}.day());
       }
       const std::vector<int64_t> days = rule.Days(today_ - 366 - further, end, budget_);
-      if (budget_ <= 0) return Wrong("has too many recurrences; use rules instead");
-      begins.insert(days.begin(), days.end());
-    }
-    for (const int64_t day : begins) {
-      if (!excluded.contains(day)) RETURN_IF_ERROR(AddOccurrence(day, further));
+      RETURN_IF_ERROR(Spend(1));
+      for (const int64_t day : days) RETURN_IF_ERROR(AddOccurrence(day, further));
     }
     return absl::OkStatus();
   }
@@ -525,8 +643,11 @@ class IcsReader {
   const int64_t today_;
   std::vector<std::string> open_;  // components that have begun
   std::vector<IcsEvent> events_;
-  std::map<std::string, std::set<int64_t>> replaced_;  // days of occurrences, by uid
-  std::set<int32_t> days_;
+  int rules_count_ = 0;
+  std::map<std::string, std::vector<int64_t>> replaced_;  // days of occurrences, by uid
+  std::bitset<kEventDaysMax + kDaysEnd> excluded_;  // days of the event, from -kEventDaysMax on
+  std::bitset<kDaysEnd> days_;
+  size_t days_count_ = 0;
   int budget_ = kIcsDaysTriedMax;
 };
 

@@ -18,6 +18,7 @@ namespace escapement::master {
 namespace ics_days_test {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const int64_t kToday = ParseDay("2026-11-30").value();
 
@@ -143,11 +144,48 @@ TEST(IcsDaysTest, RulesThatCannotBeReadAreRefused) {
         "FREQ=YEARLY;BYMONTH=13", "FREQ=YEARLY;BYMONTH=-1", "FREQ=YEARLY;BYDAY=0MO",
         "FREQ=YEARLY;BYDAY=XX", "FREQ=WEEKLY;BYDAY=1MO", "FREQ=DAILY;INTERVAL=0",
         "FREQ=DAILY;COUNT=3;UNTIL=20270101", "FREQ=DAILY;UNTIL=soon", "FREQ=DAILY;X=1",
-        "FREQ=MONTHLY;BYYEARDAY=1", "FREQ=WEEKLY;BYMONTHDAY=1", ""}) {
+        "FREQ=MONTHLY;BYYEARDAY=1", "FREQ=WEEKLY;BYMONTHDAY=1", "FREQ=DAILY;BYDAY=MO;BYDAY=TU",
+        "FREQ=DAILY;COUNT=1,2", ""}) {
     EXPECT_THAT(OfEvent(absl::StrCat("DTSTART:20270101\nRRULE:", rule)), HasSubstr("error: line 5"))
         << rule;
   }
   EXPECT_THAT(OfEvent("DTSTART:20270101\nEXRULE:FREQ=DAILY"), HasSubstr("error: line 5"));
+}
+
+TEST(IcsDaysTest, HolidaysOf200RulesAreRead) {
+  std::string events;
+  for (int i = 0; i < 200; ++i) {
+    absl::StrAppend(&events, "BEGIN:VEVENT\nDTSTART:197101", i % 2 == 0 ? "01" : "06",
+                    "\nRRULE:FREQ=YEARLY\nEND:VEVENT\n",
+                    "BEGIN:VEVENT\nDTSTART:20270501\nEND:VEVENT\n");
+  }
+  EXPECT_THAT(DaysIn("BEGIN:VCALENDAR\n" + events + "END:VCALENDAR"),
+              StartsWith("2026-01-01 2026-01-06 2027-01-01 2027-01-06 2027-05-01 2028-01-01"));
+}
+
+// A list of 1 MiB in a rule.
+std::string LongList(const std::string& item) {
+  std::string list = item;
+  while (list.size() + item.size() < kIcsBytesMax - 1000) absl::StrAppend(&list, ",", item);
+  return list;
+}
+
+TEST(IcsDaysTest, LongListsCostADayNothing) {
+  EXPECT_EQ(OfEvent("DTSTART:19700101\nRRULE:FREQ=DAILY;COUNT=20818;BYMONTH=2;BYMONTHDAY=" +
+                    LongList("29")),
+            "2028-02-29 2032-02-29 2036-02-29");
+  EXPECT_EQ(OfEvent("DTSTART:19700101\nRRULE:FREQ=YEARLY;COUNT=100000;BYDAY=" + LongList("53FR")),
+            "2027-12-31 2032-12-31");
+  EXPECT_EQ(
+      OfEvent("DTSTART:19700101\nRRULE:FREQ=YEARLY;COUNT=57;BYDAY=MO;BYSETPOS=" + LongList("-1")),
+      "2025-12-29 2026-12-28");
+}
+
+// A calendar with `count` times the event.
+std::string Repeated(int count, const std::string& lines) {
+  std::string text = "BEGIN:VCALENDAR\n";
+  for (int i = 0; i < count; ++i) absl::StrAppend(&text, "BEGIN:VEVENT\n", lines, "\nEND:VEVENT\n");
+  return text + "END:VCALENDAR";
 }
 
 TEST(IcsDaysTest, HostileFilesAreBounded) {
@@ -166,6 +204,33 @@ TEST(IcsDaysTest, HostileFilesAreBounded) {
               HasSubstr("too many recurrences"));
   EXPECT_THAT(DaysIn("BEGIN:VCALENDAR\n" + never + "BEGIN:VEVENT\n"),
               HasSubstr("beyond 10000 events"));
+
+  const std::string too_much = "error: has too many recurrences; use rules instead";
+  const std::string too_early = "error: a rule with COUNT must start in 1970 or later";
+  for (const std::string& rule : {std::string("FREQ=YEARLY;COUNT=100000"),
+                                  "FREQ=DAILY;COUNT=100000;BYMONTHDAY=" + LongList("9"),
+                                  "FREQ=YEARLY;COUNT=100000;BYDAY=" + LongList("53MO")}) {
+    EXPECT_EQ(OfEvent("DTSTART:00010101\nRRULE:" + rule), too_early);
+    EXPECT_EQ(OfEvent("DTSTART:19691231\nRRULE:" + rule), too_early);
+  }
+  EXPECT_EQ(DaysIn(Repeated(490,
+                            "DTSTART:20200101\n"
+                            "RRULE:FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=31;BYDAY=MO")),
+            too_much);
+  // Rules that have ended try no day.
+  std::string rules = "DTSTART:20200101";
+  for (int i = 0; i <= kIcsEventsMax; ++i)
+    absl::StrAppend(&rules, "\nRRULE:FREQ=YEARLY;UNTIL=19700101");
+  EXPECT_THAT(OfEvent(rules), HasSubstr("beyond 10000 rules"));
+  // Events that cover the same days.
+  EXPECT_EQ(DaysIn(Repeated(9999, "DTSTART:20260101\nDURATION:P366D")), too_much);
+  EXPECT_EQ(DaysIn(Repeated(99, "DTSTART:20260101\nDURATION:P366D\nRRULE:FREQ=DAILY;COUNT=300")),
+            too_much);
+  // Each of the events without RECURRENCE-ID is excluded on each of the days.
+  EXPECT_EQ(DaysIn(Repeated(4999,
+                            "DTSTART:20270101\nRECURRENCE-ID:20270101\nEND:VEVENT\n"
+                            "BEGIN:VEVENT\nDTSTART:20270101")),
+            too_much);
 }
 
 }  // namespace ics_days_test
