@@ -92,9 +92,25 @@ std::optional<RetimingName> DecodeRetimingKey(absl::string_view key) {
   return name;
 }
 
+namespace {
+
+// Fields that a RetimingProgress has.
+constexpr uint8_t kHasLast = 1;
+constexpr uint8_t kHasRedoAfter = 2;
+constexpr uint8_t kHasRetryTime = 4;
+
+}  // namespace
+
 std::string EncodeRetimingProgress(const RetimingProgress& progress) {
-  KeyWriter writer = KeyWriter().Id(progress.change);
+  const int fields = (progress.last.has_value() ? kHasLast : 0) |
+                     (progress.redo_after.has_value() ? kHasRedoAfter : 0) |
+                     (progress.retry_time.has_value() ? kHasRetryTime : 0);
+  KeyWriter writer;
+  writer.Id(progress.change).U8(static_cast<uint8_t>(fields)).U64(progress.steps);
   if (progress.last.has_value()) writer.Id(*progress.last);
+  if (progress.redo_after.has_value()) writer.Id(*progress.redo_after);
+  if (progress.retry_time.has_value()) writer.Time(*progress.retry_time);
+  for (const Uid& schedule : progress.failed) writer.Id(schedule);
   return writer.Take();
 }
 
@@ -102,9 +118,14 @@ std::optional<RetimingProgress> DecodeRetimingProgress(absl::string_view value) 
   KeyReader reader(value);
   RetimingProgress progress;
   progress.change = reader.Id();
-  if (reader.done()) return progress;
-  progress.last = reader.Id();
-  if (!reader.done()) return std::nullopt;
+  const uint8_t fields = reader.U8();
+  if ((fields & ~(kHasLast | kHasRedoAfter | kHasRetryTime)) != 0) return std::nullopt;
+  progress.steps = reader.U64();
+  if ((fields & kHasLast) != 0) progress.last = reader.Id();
+  if ((fields & kHasRedoAfter) != 0) progress.redo_after = reader.Id();
+  if ((fields & kHasRetryTime) != 0) progress.retry_time = reader.Time();
+  while (reader.ok() && !reader.done()) progress.failed.push_back(reader.Id());
+  if (!reader.ok()) return std::nullopt;
   return progress;
 }
 

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/uid.h"
 
 namespace escapement {
@@ -72,15 +74,24 @@ struct RetimingName {
 };
 std::optional<RetimingName> DecodeRetimingKey(absl::string_view key);
 
-// How far the schedules that name a calendar have its present days.
+// How far the schedules that name a calendar have its present days. They are visited in the order
+// of their uids.
 struct RetimingProgress {
-  Uid change;  // names the change of the calendar
-  // Schedules up to this one have the days. Unset: none has.
+  Uid change;          // names the change of the calendar
+  uint64_t steps = 0;  // commits of progress since then: of two values the later one has more
+  // Schedules up to this one have been visited. Unset: none has.
   std::optional<Uid> last;
+  // Schedules that were visited and could not be changed.
+  std::vector<Uid> failed = {};
+  // If `failed` was full when one more failed: schedules behind this one are visited again.
+  std::optional<Uid> redo_after = std::nullopt;
+  // Set if all have been visited and some of them failed: a master tries these at this store time.
+  std::optional<absl::Time> retry_time = std::nullopt;
 
   friend bool operator==(const RetimingProgress&, const RetimingProgress&) = default;
 };
 std::string EncodeRetimingProgress(const RetimingProgress& progress);
+// nullopt also if it has a field that this version does not know.
 std::optional<RetimingProgress> DecodeRetimingProgress(absl::string_view value);
 
 Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id);

@@ -35,9 +35,21 @@ TEST(ScheduleTableTest, KeysOfCalendarsReadBackAndStandApart) {
   EXPECT_FALSE(DecodePolicyKey(CalendarKey("t", "c")).has_value());
   // Token managers watch the policies only.
   EXPECT_GT(CalendarKey("", ""), std::string(1, '\1'));
+  RetimingProgress whole{.change = change, .steps = 7, .last = schedule};
+  whole.failed = {schedule, change};
+  whole.redo_after = change;
+  whole.retry_time = absl::FromUnixSeconds(9);
+  RetimingProgress waiting{.change = change, .steps = 1, .last = std::nullopt};
+  waiting.retry_time = absl::FromUnixSeconds(8);
   for (const RetimingProgress& progress :
-       {RetimingProgress{change, std::nullopt}, RetimingProgress{change, schedule}})
+       {RetimingProgress{.change = change, .last = std::nullopt},
+        RetimingProgress{.change = change, .last = schedule}, whole, waiting})
     EXPECT_EQ(DecodeRetimingProgress(EncodeRetimingProgress(progress)), progress);
+  const std::string bytes = EncodeRetimingProgress(whole);
+  EXPECT_FALSE(DecodeRetimingProgress(bytes.substr(0, bytes.size() - 1)).has_value());
+  std::string unknown = bytes;
+  unknown[Uid::kBytes] |= 8;
+  EXPECT_FALSE(DecodeRetimingProgress(unknown).has_value());
   EXPECT_FALSE(DecodeRetimingProgress("short").has_value());
 }
 

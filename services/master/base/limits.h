@@ -168,10 +168,17 @@ inline constexpr size_t kMovesOfDayMax = 1500;
 // Schedules that are compared together, or changed by one step of a retiming. Their definitions are
 // in memory at the same time.
 inline constexpr size_t kCalendarSchedulesAtOnce = 50;
+// Schedules of a step that are changed together. Each holds at most kRetimedChildrenBytesMax of
+// children in memory, so together they hold at most 128 MiB.
+inline constexpr size_t kRetimedAtOnce = 8;
 // A master leaves the schedules of a changed calendar to another one until that has made no
-// progress for this long; also the pause before schedules are tried again that could not be
-// changed.
+// progress for this long.
 inline constexpr absl::Duration kRetimingPatience = absl::Seconds(5);
+// Schedules that could not be changed are tried again after this long, by one master.
+inline constexpr absl::Duration kRetimingRetryDelay = absl::Minutes(1);
+// Failed schedules of one calendar that a retry visits alone. If more fail, the retry visits all
+// schedules from the next failed one on.
+inline constexpr size_t kRetimingFailedMax = kCalendarSchedulesAtOnce;
 
 // Bounds of tenants.
 inline constexpr double kTenantRateMax = 1e9;  // bounds both rates of Quotas

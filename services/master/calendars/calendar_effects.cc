@@ -31,6 +31,17 @@ KeyRange UsersOf(const std::string& tenant, const std::string& calendar) {
   return {ColumnFamily::kPolicies, std::move(prefix), std::move(end)};
 }
 
+// Whether the schedule of this row (CalendarUserKey) may have former days.
+bool IsOutdated(const RetimingProgress& progress, const std::string& row) {
+  const std::optional<Uid> schedule = DecodeCalendarUserKey(row);
+  if (!schedule.has_value()) return false;
+  const std::optional<Uid>& last =
+      progress.redo_after.has_value() ? progress.redo_after : progress.last;
+  const std::vector<Uid>& failed = progress.failed;
+  return !last.has_value() || *schedule > *last ||
+         std::find(failed.begin(), failed.end(), *schedule) != failed.end();
+}
+
 class EffectsRead : public std::enable_shared_from_this<EffectsRead> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<v1::UpdateCalendarResponse>)>;
@@ -207,24 +218,22 @@ void CountCalendarUsers(MasterContext& context, const std::string& tenant,
            [&context, ranges = std::move(ranges),
             done = std::move(done)](absl::StatusOr<KeyValues> read) mutable {
              if (!read.ok()) return done(read.status());
-             // Where the schedules begin that a change has not come to, by the range.
-             auto outdated = std::make_shared<std::map<std::string, std::string>>();
+             // The progress of a change, by where the range of the calendar's users begins.
+             auto progress = std::make_shared<std::map<std::string, RetimingProgress>>();
              for (size_t i = 0; i < ranges.size(); ++i) {
                const std::optional<std::string>& row = (*read)[i];
-               const auto progress = row.has_value() ? DecodeRetimingProgress(*row) : std::nullopt;
-               if (!progress.has_value()) continue;
-               (*outdated)[ranges[i].begin] =
-                   progress->last.has_value()
-                       ? KeyAfter(absl::StrCat(ranges[i].begin, progress->last->bytes()))
-                       : ranges[i].begin;
+               auto read_progress = row.has_value() ? DecodeRetimingProgress(*row) : std::nullopt;
+               if (read_progress.has_value())
+                 (*progress)[ranges[i].begin] = *std::move(read_progress);
              }
              auto users = std::make_shared<CalendarUsers>();
              ReadRanges(
                  context, std::move(ranges), static_cast<size_t>(kCountRowsMax),
-                 [users, outdated](const KeyRange& range, kv::Entry& row) -> absl::StatusOr<bool> {
+                 [users, progress](const KeyRange& range, kv::Entry& row) -> absl::StatusOr<bool> {
                    ++users->schedules;
-                   const auto begin = outdated->find(range.begin);
-                   users->outdated += begin != outdated->end() && row.key >= begin->second;
+                   const auto found = progress->find(range.begin);
+                   users->outdated +=
+                       found != progress->end() && IsOutdated(found->second, row.key);
                    return true;
                  },
                  [users, done = std::move(done)](const absl::Status& status) mutable {

@@ -11,18 +11,12 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/limits.h"
-#include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 
 namespace escapement::master {
 namespace {
 
 using kv::ColumnFamily;
-
-// After a failure, for example because the store cannot be reached.
-constexpr absl::Duration kStoreRetryDelay = absl::Seconds(1);
-// After a pass in which schedules could not be changed.
-constexpr absl::Duration kRefusedRetryDelay = absl::Minutes(1);
 
 // The change's entry in the audit names this caller.
 const Caller& RetimingCaller() {
@@ -39,10 +33,22 @@ RetimingLoop::RetimingLoop(MasterContext& context)
               [this](const kv::RangeMirror::Rows& rows) { Take(rows); }) {}
 
 void RetimingLoop::Take(const kv::RangeMirror::Rows& rows) {
-  std::erase_if(rows_, [&](const auto& row) { return !rows.contains(row.first); });
+  std::erase_if(rows_, [&](const auto& row) {
+    if (rows.contains(row.first)) return false;
+    mine_.erase(row.first);
+    return true;
+  });
   for (const auto& [key, value] : rows) {
-    Seen& seen = rows_[key];
-    if (seen.value != value) seen = {value, Elapsed()};
+    Row& row = rows_[key];
+    if (row.value == value) continue;
+    auto progress = DecodeRetimingProgress(value);
+    // A value that is older than this master's own.
+    if (progress.has_value() && row.progress.has_value() &&
+        progress->change == row.progress->change && progress->steps <= row.progress->steps)
+      continue;
+    if (!progress.has_value())
+      Log(LogLevel::kError, "master", "the progress of a calendar's change cannot be read", {});
+    row = {.value = value, .progress = std::move(progress), .since = Elapsed()};
   }
   Wake();
 }
@@ -53,45 +59,63 @@ void RetimingLoop::WakeLater(absl::Duration delay) {
   });
 }
 
+absl::Duration RetimingLoop::PauseOf(const std::string& key, const Row& row) const {
+  // A row that cannot be read stays.
+  if (row.value.empty() || !row.progress.has_value()) return absl::InfiniteDuration();
+  const bool mine = mine_.contains(key);
+  absl::Duration pause = mine ? absl::ZeroDuration() : row.since + kRetimingPatience - Elapsed();
+  // At the retry time, too, the others leave it to the master that made the last step.
+  if (row.progress->retry_time.has_value()) {
+    pause = std::max(pause, *row.progress->retry_time - context_.client.NowLow() +
+                                (mine ? absl::ZeroDuration() : kRetimingPatience));
+  }
+  return pause;
+}
+
 void RetimingLoop::Wake() {
   if (work_.has_value() || !context_.ready) return;
   absl::Duration first = absl::InfiniteDuration();
-  for (const auto& [key, seen] : rows_) {
-    const absl::Duration left = seen.since + kRetimingPatience - Elapsed();
-    if (!mine_.contains(key) && left > absl::ZeroDuration()) {
-      first = std::min(first, left);
+  auto row = rows_.upper_bound(turn_);
+  for (size_t i = 0; i < rows_.size(); ++i, ++row) {
+    if (row == rows_.end()) row = rows_.begin();
+    const auto& [key, seen] = *row;
+    const absl::Duration pause = PauseOf(key, seen);
+    if (pause > absl::ZeroDuration()) {
+      first = std::min(first, pause);
       continue;
     }
     const auto name = DecodeRetimingKey(key);
-    const auto progress = DecodeRetimingProgress(seen.value);
-    if (!name.has_value() || !progress.has_value()) {
-      Log(LogLevel::kError, "master", "the progress of a calendar's change cannot be read", {});
-      continue;  // the row stays
-    }
+    if (!name.has_value()) continue;
+    work_ = Work{.key = key, .value = seen.value, .name = *name, .progress = *seen.progress};
+    turn_ = key;
     mine_.erase(key);
-    work_ = Work{.key = key, .value = seen.value, .name = *name, .progress = *progress};
     return Step();
   }
   if (first != absl::InfiniteDuration()) WakeLater(first);
 }
 
-void RetimingLoop::GiveUp(absl::Duration pause) {
-  // The row is tried again after its time, unless another master makes progress.
-  if (const auto row = rows_.find(work_->key); row != rows_.end())
-    row->second.since = Elapsed() + std::max(pause - kRetimingPatience, absl::ZeroDuration());
+void RetimingLoop::GiveUp() {
+  if (const auto row = rows_.find(work_->key); row != rows_.end()) row->second.since = Elapsed();
   work_.reset();
-  WakeLater(pause);
+  Wake();
 }
 
 void RetimingLoop::Step() {
-  if (!context_.ready) return GiveUp(kRetimingPatience);
+  RetimingProgress& progress = work_->progress;
+  ++progress.steps;
+  if (progress.retry_time.has_value()) {
+    progress.retry_time.reset();
+    work_->schedules = std::exchange(progress.failed, {});
+    work_->more = progress.redo_after.has_value();
+    if (work_->more) progress.last = std::exchange(progress.redo_after, std::nullopt);
+    return ReadStates();
+  }
   const std::string prefix =
       CalendarUserPrefix(CalendarUid(work_->name.tenant, work_->name.calendar_id));
   kv::ScanRequest scan;
   scan.cf = ColumnFamily::kPolicies;
-  scan.begin = work_->progress.last.has_value()
-                   ? KeyAfter(absl::StrCat(prefix, work_->progress.last->bytes()))
-                   : prefix;
+  scan.begin =
+      progress.last.has_value() ? KeyAfter(absl::StrCat(prefix, progress.last->bytes())) : prefix;
   scan.end = PrefixEnd(prefix);
   scan.limit = static_cast<uint32_t>(kCalendarSchedulesAtOnce);
   scan.keys_only = true;
@@ -100,91 +124,111 @@ void RetimingLoop::Step() {
 }
 
 void RetimingLoop::OnUsers(absl::StatusOr<kv::ScanResult> page) {
-  if (!page.ok()) return GiveUp(kStoreRetryDelay);
-  work_->schedules.clear();
+  if (!page.ok()) return GiveUp();
   work_->more = page->more && !page->entries.empty();
-  std::vector<kv::Key> keys;
   for (const kv::Entry& row : page->entries) {
     const std::optional<Uid> schedule = DecodeCalendarUserKey(row.key);
-    if (!schedule.has_value()) continue;
-    work_->schedules.push_back(*schedule);
-    keys.push_back({ColumnFamily::kStates, StateKey(*schedule)});
+    if (schedule.has_value()) work_->schedules.push_back(*schedule);
   }
+  ReadStates();
+}
+
+void RetimingLoop::ReadStates() {
+  std::vector<kv::Key> keys;
+  keys.reserve(work_->schedules.size());
+  for (const Uid& schedule : work_->schedules)
+    keys.push_back({ColumnFamily::kStates, StateKey(schedule)});
   ReadKeys(context_, std::move(keys), [this](absl::StatusOr<KeyValues> states) {
-    if (!states.ok()) return GiveUp(kStoreRetryDelay);
+    if (!states.ok()) return GiveUp();
     OnStates(*states);
   });
 }
 
 void RetimingLoop::OnStates(const KeyValues& states) {
-  std::vector<absl::StatusOr<ScheduleChange>> changes;
-  names_.clear();
-  changing_.clear();
   for (size_t i = 0; i < states.size(); ++i) {
     storage::v1::StateRecord state;
     // Deleted since.
     if (!states[i].has_value() || !state.ParseFromString(*states[i])) continue;
-    ScheduleChange change{.name = {state.tenant(), state.schedule_id()}};
-    names_.push_back(change.name.ToString());
-    changing_.push_back(work_->schedules[i]);
+    work_->changing.push_back(work_->schedules[i]);
+    work_->names.push_back({state.tenant(), state.schedule_id()});
+  }
+  ChangeNext();
+}
+
+void RetimingLoop::ChangeNext() {
+  const size_t end = std::min(work_->names.size(), work_->tried + kRetimedAtOnce);
+  if (work_->tried == end) return Commit();
+  std::vector<absl::StatusOr<ScheduleChange>> changes;
+  for (size_t i = work_->tried; i < end; ++i) {
+    ScheduleChange change{.name = work_->names[i]};
     change.decide = [](const ChangeInput& input) { return DecideRetime(input, RetimingCaller()); };
     change.response = std::make_unique<v1::Schedule>();
     changes.push_back(std::move(change));
   }
-  if (changes.empty()) return OnChanged({});
   ChangeSchedules(context_, std::move(changes),
                   [this](const std::vector<ScheduleAnswer>& answers) { OnChanged(answers); });
 }
 
 void RetimingLoop::OnChanged(const std::vector<ScheduleAnswer>& answers) {
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const absl::StatusCode code = answers[i].status().code();
+  RetimingProgress& progress = work_->progress;
+  for (const ScheduleAnswer& answer : answers) {
+    const size_t i = work_->tried++;
+    const absl::StatusCode code = answer.status().code();
     // It has the days already, or is gone.
-    if (answers[i].ok() || code == absl::StatusCode::kCancelled) {
-      if (!work_->failed) work_->last_done = changing_[i];
-      continue;
-    }
-    if (code == absl::StatusCode::kUnavailable) return GiveUp(kStoreRetryDelay);
-    work_->failed = true;
+    if (answer.ok() || code == absl::StatusCode::kCancelled) continue;
+    if (code == absl::StatusCode::kUnavailable) return GiveUp();
     Log(LogLevel::kError, "master", "a schedule keeps former days of its calendar",
-        {{"schedule", names_[i]}, {"error", std::string(answers[i].status().message())}});
+        {{"schedule", work_->names[i].ToString()},
+         {"error", std::string(answer.status().message())}});
+    if (progress.failed.size() < kRetimingFailedMax) {
+      progress.failed.push_back(work_->changing[i]);
+    } else if (!progress.redo_after.has_value()) {
+      // `failed` is full: schedules have been visited before this one.
+      progress.redo_after = i > 0 ? work_->changing[i - 1] : progress.last;
+    }
   }
-  if (!work_->failed && !work_->schedules.empty()) work_->last_done = work_->schedules.back();
-  if (!work_->schedules.empty()) work_->progress.last = work_->schedules.back();
-  Commit();
+  ChangeNext();
 }
 
 void RetimingLoop::Commit() {
+  RetimingProgress& progress = work_->progress;
+  // A retry visits schedules that are before `last`.
+  if (!work_->schedules.empty() &&
+      (!progress.last.has_value() || work_->schedules.back() > *progress.last))
+    progress.last = work_->schedules.back();
   kv::Commit commit;
   kv::Group& group = commit.groups.emplace_back();
   group.conditions.push_back(kv::ValueIs(ColumnFamily::kPolicies, work_->key, work_->value));
-  // At the end, those that failed are what is left.
-  if (!work_->more && work_->failed) work_->progress.last = work_->last_done;
-  work_->next.clear();
-  if (work_->more || work_->failed) {
-    work_->next = EncodeRetimingProgress(work_->progress);
-    group.mutations.push_back(kv::Put(ColumnFamily::kPolicies, work_->key, work_->next));
+  // `redo_after` is set only if `failed` is full.
+  const bool failed = !progress.failed.empty();
+  std::string next;
+  if (work_->more || failed) {
+    if (!work_->more) progress.retry_time = context_.client.NowLow() + kRetimingRetryDelay;
+    next = EncodeRetimingProgress(progress);
+    group.mutations.push_back(kv::Put(ColumnFamily::kPolicies, work_->key, next));
   } else {
     group.mutations.push_back(kv::Delete(ColumnFamily::kPolicies, work_->key));
   }
   context_.client.CommitAsync(
       std::move(commit), context_.executor,
-      [this](const absl::StatusOr<kv::CommitResult>& result) { OnCommitted(result); });
+      [this, next](const absl::StatusOr<kv::CommitResult>& result) { OnCommitted(next, result); });
 }
 
-void RetimingLoop::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
-  if (!result.ok()) return GiveUp(kStoreRetryDelay);
+void RetimingLoop::OnCommitted(const std::string& next,
+                               const absl::StatusOr<kv::CommitResult>& result) {
+  if (!result.ok()) return GiveUp();
+  // If the mirror has shown a later value, that one holds.
+  const auto row = rows_.find(work_->key);
+  const bool known = row != rows_.end() && row->second.value == work_->value;
   if (!result->verdicts[0].applied) {
-    // Another master does it, or the calendar has changed again. The mirror tells which; until then
-    // the row is not the one that is there.
-    if (const auto row = rows_.find(work_->key);
-        row != rows_.end() && row->second.value == work_->value)
-      rows_.erase(row);
-    return GiveUp(absl::ZeroDuration());
+    // Another master does it, or the calendar has changed again. The mirror tells which.
+    if (known) row->second.value.clear();
+    return GiveUp();
   }
-  work_->value = work_->next;
-  if (work_->more) return Step();
-  GiveUp(work_->failed ? kRefusedRetryDelay : absl::ZeroDuration());
+  if (!next.empty()) mine_.insert(work_->key);
+  if (known) row->second = {.value = next, .progress = work_->progress, .since = Elapsed()};
+  work_.reset();
+  Wake();
 }
 
 }  // namespace escapement::master

@@ -2,16 +2,20 @@
 // version as an update would (DecideRetime).
 //
 // The commit that changes a calendar also writes a row (RetimingKey) for it and for each calendar
-// that contains it. The loop goes through the schedules that name such a calendar, some at a time,
-// notes how far it is, and deletes the row at the end. A schedule that is created or updated at the
+// that contains it. The loop goes through the schedules that name such a calendar, one step at a
+// time. Each step's commit puts into the row how far the loop is and which schedules failed. If
+// none failed, the loop deletes the row at the end. A schedule that is created or updated at the
 // same time has the condition that its calendar is as it was read. So its commit either comes
 // before the change, which then finds its reference, or fails and reads the new days: none is
 // missed. A schedule that has the days already is left alone, so any number of masters may do the
 // same.
 //
 // Every master has a loop. The one that answered the change begins at once. The others begin if a
-// row makes no progress for kRetimingPatience, so a master's death only delays it. A schedule that
-// cannot be changed is tried again after a minute, and others do not wait for it.
+// row makes no progress for kRetimingPatience, so a master's death only delays it. A loop takes the
+// rows in turn, one step each.
+//
+// Schedules that failed are tried again kRetimingRetryDelay after all have been visited. The row
+// has this time, so it holds for every master. Only the schedules that failed are visited then.
 //
 // Threads: the context's executor.
 
@@ -32,6 +36,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/range_reader.h"
+#include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
 
 namespace escapement::master {
@@ -51,45 +56,51 @@ class RetimingLoop {
   }
 
  private:
-  struct Seen {
-    std::string value;
+  struct Row {
+    std::string value;  // empty: no longer the stored one; the mirror has not shown that yet
+    // The decoded `value`, or the one before if `value` is empty. Unset: it cannot be read.
+    std::optional<RetimingProgress> progress;
     absl::Duration since;  // Clock::Elapsed
   };
-  // The row that the loop works on.
+  // The step under way.
   struct Work {
     std::string key;
     std::string value;
-    std::string next = {};  // the value of the commit under way; empty: the row is deleted
     RetimingName name;
-    RetimingProgress progress;
-    std::vector<Uid> schedules = {};  // those that this step changes
-    bool more = false;                // behind them
-    // The last schedule before the first that failed: the next pass begins behind it.
-    std::optional<Uid> last_done = std::nullopt;
-    bool failed = false;
+    RetimingProgress progress;             // as the step's commit will write it
+    std::vector<Uid> schedules = {};       // this step visits them
+    bool more = false;                     // further schedules are behind them
+    std::vector<Uid> changing = {};        // the ones that still exist
+    std::vector<ScheduleName> names = {};  // their names
+    size_t tried = 0;                      // this many of `changing` have been tried
   };
 
   void Take(const kv::RangeMirror::Rows& rows);
-  // Begins with the next row whose turn it is.
+  // Begins a step of the next row whose turn it is.
   void Wake();
   void WakeLater(absl::Duration delay);
+  // How long this master leaves the row alone.
+  absl::Duration PauseOf(const std::string& key, const Row& row) const;
   void Step();
   void OnUsers(absl::StatusOr<kv::ScanResult> page);
+  void ReadStates();
   void OnStates(const KeyValues& states);
+  void ChangeNext();
   void OnChanged(const std::vector<ScheduleAnswer>& answers);
   void Commit();
-  void OnCommitted(const absl::StatusOr<kv::CommitResult>& result);
-  // Ends the work on the row; other masters' rows may follow.
-  void GiveUp(absl::Duration pause);
+  // `next`: what the commit has written; empty: the row is deleted.
+  void OnCommitted(const std::string& next, const absl::StatusOr<kv::CommitResult>& result);
+  // Leaves the row to the other masters for kRetimingPatience.
+  void GiveUp();
   absl::Duration Elapsed() const { return context_.runtime.clock().Elapsed(); }
 
   MasterContext& context_;
-  std::map<std::string, Seen> rows_;  // as the mirror has them
-  std::set<std::string> mine_;        // rows whose change this master has answered
+  std::map<std::string, Row> rows_;  // as the mirror has them, or this master's own later values
+  // Rows for which this master has no patience: it has answered the change, or made the last step.
+  std::set<std::string> mine_;
+  std::string turn_;  // the row of the last step
   std::optional<Work> work_;
-  std::vector<std::string> names_;  // names of the schedules under way, for the log
-  std::vector<Uid> changing_;       // the schedules under way
-  uint64_t timer_ = 0;              // the latest timer; earlier ones do nothing
+  uint64_t timer_ = 0;  // the latest timer; earlier ones do nothing
   kv::RangeMirror mirror_;
 };
 

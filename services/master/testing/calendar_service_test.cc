@@ -2,7 +2,9 @@
 
 #include "services/master/calendars/calendar_service.h"
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/kv/forwarding_kv_store.h"
+#include "common/kv/group_parts.h"
 #include "common/status/errors.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
@@ -141,6 +144,49 @@ class CalendarServiceTest : public testing::Test {
   }
   bool RunUntilRetimed() {
     return fixture_.runtime.RunUntil([&] { return Retimings() == 0; }, absl::Minutes(1));
+  }
+
+  std::optional<RetimingProgress> ProgressOf(const std::string& id) const {
+    const auto& rows = fixture_.Rows(ColumnFamily::kPolicies);
+    const auto row = rows.find(RetimingKey("default", id));
+    return row != rows.end() ? DecodeRetimingProgress(row->second) : std::nullopt;
+  }
+  // Runs until all schedules have been visited and the loop waits to try the failed ones again.
+  bool RunUntilRetryIsPlanned(const std::string& id) {
+    return fixture_.runtime.RunUntil(
+        [&] {
+          const auto progress = ProgressOf(id);
+          return progress.has_value() && progress->retry_time.has_value();
+        },
+        absl::Minutes(1));
+  }
+  void MakeSchedules(const std::string& calendar, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      ASSERT_TRUE(MakeSchedule(absl::StrCat(calendar, "-", i), calendar).ok());
+  }
+  // The schedules that name a calendar, in the order in which a change visits them.
+  std::vector<Uid> Users() const {
+    std::vector<Uid> users;
+    for (const auto& [key, value] : fixture_.Rows(ColumnFamily::kPolicies)) {
+      if (const auto user = DecodeCalendarUserKey(key); user.has_value()) users.push_back(*user);
+    }
+    return users;
+  }
+  uint64_t VersionOf(const Uid& schedule) {
+    storage::v1::StateRecord state;
+    EXPECT_TRUE(state.ParseFromString(
+        fixture_.Get(ColumnFamily::kStates, StateKey(schedule)).value_or("")));
+    return state.version();
+  }
+  // Makes each change of the schedule fail. Returns the bytes that mend it.
+  std::string Break(const Uid& schedule) {
+    const std::string key = DefinitionKey(schedule, 1);
+    std::string whole = fixture_.Get(ColumnFamily::kDefinitions, key).value_or("");
+    fixture_.Put(ColumnFamily::kDefinitions, key, "broken");
+    return whole;
+  }
+  void Mend(const Uid& schedule, const std::string& whole) {
+    fixture_.Put(ColumnFamily::kDefinitions, DefinitionKey(schedule, 1), whole);
   }
 
   MasterWorld fixture_;
@@ -605,6 +651,120 @@ TEST_F(CalendarServiceTest, AnotherMasterFinishesAfterADeath) {
   EXPECT_EQ(Get("off")->outdated_schedule_count(), 0);
   for (size_t i = 0; i < 2 * kCalendarSchedulesAtOnce + 1; ++i)
     EXPECT_EQ(TextOf(GetSchedule(absl::StrCat("s", i)).next_time()), Day(2) + " 09:00");
+}
+
+TEST_F(CalendarServiceTest, FailureIsRetriedAfterTheDeathOfAMaster) {
+  Make(Creation("off"));
+  MakeSchedules("off", 2 * kCalendarSchedulesAtOnce + 1);
+  ASSERT_TRUE(SetDates("off", {Day(1)}).ok());
+  fixture_.Restart();
+  const std::vector<Uid> users = Users();
+  ASSERT_EQ(VersionOf(users[0]), 1u);
+  const std::string whole = Break(users[0]);
+  // This master dies after the first step, in which the schedule has failed.
+  ASSERT_TRUE(fixture_.runtime.RunUntil([&] { return ProgressOf("off")->last.has_value(); },
+                                        absl::Minutes(1)));
+  fixture_.Restart();
+  ASSERT_EQ(VersionOf(users.back()), 1u);
+  ASSERT_TRUE(RunUntilRetryIsPlanned("off"));
+  EXPECT_EQ(Get("off")->outdated_schedule_count(), 1);
+  for (size_t i = 1; i < users.size(); ++i) EXPECT_EQ(VersionOf(users[i]), 2u);
+  Mend(users[0], whole);
+  EXPECT_TRUE(fixture_.runtime.RunUntil([&] { return Retimings() == 0; }, absl::Minutes(2)));
+  EXPECT_EQ(VersionOf(users[0]), 2u);
+  EXPECT_EQ(Get("off")->outdated_schedule_count(), 0);
+}
+
+// Counts the reads of single rows.
+class CountingStore final : public kv::ForwardingKvStore {
+ public:
+  using kv::ForwardingKvStore::ForwardingKvStore;
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
+    size_t definitions = 0;
+    for (const kv::Key& key : keys) {
+      ++reads[{key.cf, key.key}];
+      definitions += key.cf == ColumnFamily::kDefinitions;
+    }
+    definitions_at_once = std::max(definitions_at_once, definitions);
+    inner_.MultiGet(std::move(keys), std::move(done));
+  }
+  std::map<std::pair<ColumnFamily, std::string>, int> reads;
+  size_t definitions_at_once = 0;
+};
+
+TEST_F(CalendarServiceTest, FailingScheduleAloneIsRetriedByOneMaster) {
+  Make(Creation("off"));
+  MakeSchedules("off", 2 * kCalendarSchedulesAtOnce + 1);
+  ASSERT_TRUE(SetDates("off", {Day(1)}).ok());
+  fixture_.master.reset();
+  const std::vector<Uid> users = Users();
+  const Uid failing = users[10];
+  const std::string whole = Break(failing);
+  CountingStore store(*fixture_.store);
+  MasterService one({}, store, fixture_.runtime);
+  MasterService two({}, store, fixture_.runtime);
+  one.Start();
+  two.Start();
+  ASSERT_TRUE(RunUntilRetryIsPlanned("off"));
+  EXPECT_LE(store.definitions_at_once, kRetimedAtOnce);
+  const uint64_t steps = ProgressOf("off")->steps;
+  const auto reads = std::exchange(store.reads, {});
+  const auto tries = [&] {
+    return store.reads[{ColumnFamily::kDefinitions, DefinitionKey(failing, 1)}];
+  };
+  fixture_.runtime.AdvanceBy(kRetimingRetryDelay - absl::Seconds(1));
+  EXPECT_EQ(tries(), 0);
+  fixture_.runtime.AdvanceBy(3.5 * kRetimingRetryDelay);
+  EXPECT_EQ(tries(), 4);
+  EXPECT_EQ(ProgressOf("off")->steps, steps + 4);
+  for (const Uid& user : users) {
+    const std::pair<ColumnFamily, std::string> state = {ColumnFamily::kStates, StateKey(user)};
+    EXPECT_GT(reads.at(state), 0);
+    if (user == failing) continue;
+    EXPECT_FALSE(store.reads.contains(state));
+    EXPECT_EQ(VersionOf(user), 2u);
+  }
+  EXPECT_EQ(VersionOf(failing), 1u);
+  Mend(failing, whole);
+  EXPECT_TRUE(fixture_.runtime.RunUntil([&] { return Retimings() == 0; }, absl::Minutes(2)));
+  EXPECT_EQ(VersionOf(failing), 2u);
+}
+
+TEST_F(CalendarServiceTest, ManyFailuresAreAllRetried) {
+  Make(Creation("off"));
+  MakeSchedules("off", 2 * kCalendarSchedulesAtOnce + 1);
+  ASSERT_TRUE(SetDates("off", {Day(1)}).ok());
+  fixture_.Restart();
+  const std::vector<Uid> users = Users();
+  constexpr size_t kFailing = kRetimingFailedMax + 10;
+  std::vector<std::string> whole;
+  for (size_t i = 0; i < kFailing; ++i) whole.push_back(Break(users[i]));
+  ASSERT_TRUE(RunUntilRetryIsPlanned("off"));
+  EXPECT_EQ(ProgressOf("off")->failed.size(), kRetimingFailedMax);
+  EXPECT_EQ(Get("off")->outdated_schedule_count(), static_cast<int64_t>(users.size()));
+  for (size_t i = kFailing; i < users.size(); ++i) EXPECT_EQ(VersionOf(users[i]), 2u);
+  for (size_t i = 0; i < kFailing; ++i) Mend(users[i], whole[i]);
+  EXPECT_TRUE(fixture_.runtime.RunUntil([&] { return Retimings() == 0; }, absl::Minutes(2)));
+  for (const Uid& user : users) EXPECT_EQ(VersionOf(user), 2u);
+}
+
+TEST_F(CalendarServiceTest, CalendarsAreTakenInTurn) {
+  Make(Creation("long"));
+  Make(Creation("short"));
+  MakeSchedules("long", 2 * kCalendarSchedulesAtOnce + 1);
+  MakeSchedules("short", 1);
+  kv::Group group;
+  for (const std::string id : {"long", "short"}) {
+    group.mutations.push_back(
+        kv::Put(ColumnFamily::kPolicies, RetimingKey("default", id),
+                EncodeRetimingProgress({.change = Uid::FromHalves(1, 2), .last = std::nullopt})));
+  }
+  fixture_.Commit({group});
+  ASSERT_TRUE(fixture_.runtime.RunUntil([&] { return Retimings() == 1; }, absl::Minutes(1)));
+  const auto progress = ProgressOf("long");
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_LE(progress->steps, 2u);
+  EXPECT_TRUE(RunUntilRetimed());
 }
 
 TEST_F(CalendarServiceTest, UpdateOfAScheduleTakesThePresentDays) {
