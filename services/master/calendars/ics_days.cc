@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kSecondsOfDay = 86'400;
 constexpr int kComponentsDeepMax = 8;
 constexpr int64_t kEventDaysMax = 366;
-constexpr int64_t kDaysEnd = cron::kLocalEnd / kSecondsOfDay;
+constexpr int64_t kIcsDaysEnd = cron::kLocalEnd / kSecondsOfDay;
 constexpr absl::CivilDay kEpoch(1970, 1, 1);
 
 int64_t DayNumber(absl::CivilDay day) { return day - kEpoch; }
@@ -586,7 +586,7 @@ class IcsReader {
   }
 
   // Days that are not in this range begin no occurrence on a day from 1970 to 2199.
-  static bool MayBegin(int64_t day) { return day >= -kEventDaysMax && day < kDaysEnd; }
+  static bool MayBegin(int64_t day) { return day >= -kEventDaysMax && day < kIcsDaysEnd; }
 
   void Exclude(int64_t day) {
     if (MayBegin(day)) excluded_.set(static_cast<size_t>(day + kEventDaysMax));
@@ -596,7 +596,7 @@ class IcsReader {
     if (!MayBegin(day) || excluded_[static_cast<size_t>(day + kEventDaysMax)])
       return absl::OkStatus();
     RETURN_IF_ERROR(Spend(further + 1));
-    const int64_t end = std::min(day + further + 1, kDaysEnd);
+    const int64_t end = std::min(day + further + 1, kIcsDaysEnd);
     for (int64_t d = std::max<int64_t>(day, 0); d < end; ++d) {
       if (days_[static_cast<size_t>(d)]) continue;
       days_.set(static_cast<size_t>(d));
@@ -645,8 +645,8 @@ class IcsReader {
   std::vector<IcsEvent> events_;
   int rules_count_ = 0;
   std::map<std::string, std::vector<int64_t>> replaced_;  // days of occurrences, by uid
-  std::bitset<kEventDaysMax + kDaysEnd> excluded_;  // days of the event, from -kEventDaysMax on
-  std::bitset<kDaysEnd> days_;
+  std::bitset<kEventDaysMax + kIcsDaysEnd> excluded_;  // days of the event, from -kEventDaysMax on
+  std::bitset<kIcsDaysEnd> days_;
   size_t days_count_ = 0;
   int budget_ = kIcsDaysTriedMax;
 };
