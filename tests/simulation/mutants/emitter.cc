@@ -540,7 +540,7 @@ std::vector<Mutant> ClientMutants() {
        .fault = "a watch begins one commit after what was read",
        .rules = {"lost", "overdue", "idle"},
        .store = Rewriting(kAll, WatchesFromNext),
-       .first_seed = 50},
+       .first_seed = 80},
       {.name = "client_steals_leases",
        .fault =
            "a lease is taken over by a clock that is a second ahead, whether it has run out or not",
