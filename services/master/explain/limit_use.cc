@@ -24,8 +24,6 @@ namespace {
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
 
-constexpr uint32_t kRowsOfOneRead = 1000;
-
 // A holder, before its name is known.
 struct OldHolder {
   int64_t grant_micros = 0;
@@ -138,8 +136,7 @@ class LimitRead : public std::enable_shared_from_this<LimitRead> {
         },
         [self = shared_from_this()](const absl::Status& status) {
           if (!status.ok()) return self->done_(status);
-          self->waiting_end_ = PrefixEnd(WaitingRowsPrefix(self->place_.policy_shard));
-          self->ReadWaiting(WaitingRowsPrefix(self->place_.policy_shard));
+          self->ReadWaiting();
         });
   }
 
@@ -203,42 +200,19 @@ class LimitRead : public std::enable_shared_from_this<LimitRead> {
     return absl::OkStatus();
   }
 
-  void ReadWaiting(std::string begin) {
-    kv::ScanRequest scan;
-    scan.cf = ColumnFamily::kWaiting;
-    scan.begin = std::move(begin);
-    scan.end = waiting_end_;
-    scan.limit =
-        static_cast<uint32_t>(std::min<size_t>(kRowsOfOneRead, kUsageRowsMax - waiting_rows_));
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
-                           if (!result.ok()) return self->done_(StoreFailed(result.status()));
-                           self->OnWaiting(*result);
-                         });
+  void ReadWaiting() {
+    ReadDueRows(
+        context_, WaitingRowsPrefix(place_.policy_shard), "a waiting event", now_,
+        [self = shared_from_this()](const WaitingKey& key, const storage::v1::EventRecord& row,
+                                    const DueEvents& due) { self->AddWaiting(key, row, due); },
+        [self = shared_from_this()](absl::StatusOr<bool> truncated) {
+          if (!truncated.ok()) return self->done_(truncated.status());
+          self->ReadNames();
+        });
   }
 
-  void OnWaiting(const kv::ScanResult& result) {
-    std::string next;
-    for (const kv::Entry& entry : result.entries) {
-      const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
-      storage::v1::EventRecord row;
-      if (!key.has_value() || !row.ParseFromString(entry.value))
-        return done_(BrokenRecord("a waiting event"));
-      // The rows of a group are in the order of their due times.
-      const bool due = key->due_time <= now_;
-      if (due) AddWaiting(*key, row);
-      next = due ? KeyAfter(entry.key)
-                 : PrefixEnd(
-                       WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
-    }
-    waiting_rows_ += result.entries.size();
-    if (result.more && waiting_rows_ < kUsageRowsMax && next < waiting_end_)
-      return ReadWaiting(std::move(next));
-    ReadNames();
-  }
-
-  void AddWaiting(const WaitingKey& key, const storage::v1::EventRecord& row) {
-    const DueEvents due = DueOf(key, row, now_);
+  void AddWaiting(const WaitingKey& key, const storage::v1::EventRecord& row,
+                  const DueEvents& due) {
     if (due.count == 0) return;
     const WaitingOwner owner = WaitingOwnerOf(key);
     const uint64_t first = key.first + row.throttle().taken();
@@ -257,31 +231,23 @@ class LimitRead : public std::enable_shared_from_this<LimitRead> {
   }
 
   void ReadNames() {
+    ScheduleNames names;
     for (const Found& found : found_) {
       for (const auto* oldest : {&found.oldest, &found.oldest_of_key}) {
         for (const OldHolder& holder : *oldest) {
-          if (holder.one_off.empty()) names_[holder.uid];
+          if (holder.one_off.empty()) names[holder.uid];
         }
       }
     }
-    std::vector<kv::Key> keys;
-    for (const auto& [uid, unread] : names_) keys.push_back({ColumnFamily::kStates, StateKey(uid)});
-    ReadKeys(context_, std::move(keys),
-             [self = shared_from_this()](absl::StatusOr<KeyValues> values) {
-               if (!values.ok()) return self->done_(values.status());
-               self->OnNames(*values);
-             });
+    ReadScheduleNames(context_, std::move(names),
+                      [self = shared_from_this()](absl::StatusOr<ScheduleNames> read) {
+                        if (!read.ok()) return self->done_(read.status());
+                        self->names_ = *std::move(read);
+                        self->Answer();
+                      });
   }
 
-  void OnNames(const KeyValues& values) {
-    size_t i = 0;
-    for (auto& [uid, name] : names_) {
-      const std::optional<std::string>& value = values[i++];
-      storage::v1::StateRecord state;
-      if (!value.has_value()) continue;
-      if (!state.ParseFromString(*value)) return done_(BrokenRecord("the state of a schedule"));
-      name = ScheduleName{state.tenant(), state.schedule_id()};
-    }
+  void Answer() {
     for (size_t limit = 0; limit < found_.size(); ++limit) {
       ShowHolders(found_[limit].oldest, answer_.limits[limit].all.oldest);
       ShowHolders(found_[limit].oldest_of_key, answer_.limits[limit].of_key.oldest);
@@ -289,7 +255,6 @@ class LimitRead : public std::enable_shared_from_this<LimitRead> {
     done_(std::move(answer_));
   }
 
-  // A schedule without a state has no name any more.
   void ShowHolders(const std::set<OldHolder>& oldest, std::vector<v1::Gate::Holder>& shown) {
     for (const OldHolder& holder : oldest) {
       v1::Gate::Holder& each = shown.emplace_back();
@@ -311,9 +276,7 @@ class LimitRead : public std::enable_shared_from_this<LimitRead> {
   Read done_;
   EventLimits answer_;
   std::vector<Found> found_;  // beside answer_.limits
-  std::string waiting_end_;
-  size_t waiting_rows_ = 0;
-  std::map<Uid, std::optional<ScheduleName>> names_;
+  ScheduleNames names_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "services/master/base/limits.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/policies/policy_keys.h"
+#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 
@@ -133,9 +134,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
     }
     if (!page_.more && result.more && !result.entries.empty())
       return ReadGrants(KeyAfter(result.entries.back().key));
-    const std::string prefix = WaitingPolicyPrefix(shard_, uid_);
-    waiting_end_ = PrefixEnd(prefix);
-    ReadWaiting(prefix);
+    ReadWaiting();
   }
 
   void AddHolders(const GrantId& id, const storage::v1::GrantRecord& grant) {
@@ -181,71 +180,37 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
     if (grant.event().throttle().on_release()) holder->set_token(mint_->Handle({id, index}));
   }
 
-  void ReadWaiting(std::string begin) {
-    kv::ScanRequest scan;
-    scan.cf = ColumnFamily::kWaiting;
-    scan.begin = std::move(begin);
-    scan.end = waiting_end_;
-    scan.limit =
-        static_cast<uint32_t>(std::min<size_t>(kRowsOfOneScan, kUsageRowsMax - waiting_rows_));
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
-                           if (!result.ok()) return self->done_(StoreFailed(result.status()));
-                           self->OnWaiting(*std::move(result));
-                         });
-  }
-
-  void OnWaiting(kv::ScanResult result) {
-    std::string next;
-    for (const kv::Entry& entry : result.entries) {
-      const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
-      storage::v1::EventRecord row;
-      if (!key.has_value() || !row.ParseFromString(entry.value))
-        return done_(BrokenRecord(absl::StrCat("a waiting row of ", query_.name.ToString())));
-      const DueEvents due = DueOf(*key, row, now_);
-      tally_.Add(WaitsAsOneOff(row) ? Uid() : key->uid, due);
-      keys_.AddWaiting(row, due);
-      // The rows of a group are in the order of their due times.
-      next = key->due_time > now_
-                 ? PrefixEnd(WaitingGroupPrefix(shard_, uid_, key->priority, key->uid))
-                 : KeyAfter(entry.key);
-    }
-    waiting_rows_ += result.entries.size();
-    if (result.more && waiting_rows_ < kUsageRowsMax && next < waiting_end_)
-      return ReadWaiting(std::move(next));
-    page_.usage.set_waiting_truncated(result.more && next < waiting_end_);
-    waiters_ = tally_.Largest(kUsageWaitersMax);
-    ReadNames();
+  void ReadWaiting() {
+    ReadDueRows(
+        context_, WaitingPolicyPrefix(shard_, uid_),
+        absl::StrCat("a waiting row of ", query_.name.ToString()), now_,
+        [self = shared_from_this()](const WaitingKey& key, const storage::v1::EventRecord& row,
+                                    const DueEvents& due) {
+          self->tally_.Add(WaitsAsOneOff(row) ? Uid() : key.uid, due);
+          self->keys_.AddWaiting(row, due);
+        },
+        [self = shared_from_this()](absl::StatusOr<bool> truncated) {
+          if (!truncated.ok()) return self->done_(truncated.status());
+          self->page_.usage.set_waiting_truncated(*truncated);
+          self->waiters_ = self->tally_.Largest(kUsageWaitersMax);
+          self->ReadNames();
+        });
   }
 
   void ReadNames() {
+    ScheduleNames names;
     for (const HeldEvent& event : events_) {
-      if (event.one_off.empty()) names_[event.schedule];
+      if (event.one_off.empty()) names[event.schedule];
     }
-    for (const WaitingTally::Waiter& waiter : waiters_) names_[waiter.schedule];
-    if (names_.empty()) return Answer();
-    std::vector<kv::Key> keys;
-    for (const auto& [uid, unread] : names_) keys.push_back({ColumnFamily::kStates, StateKey(uid)});
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
-                               self->OnNames(std::move(result->values));
-                             });
+    for (const WaitingTally::Waiter& waiter : waiters_) names[waiter.schedule];
+    ReadScheduleNames(context_, std::move(names),
+                      [self = shared_from_this()](absl::StatusOr<ScheduleNames> read) {
+                        if (!read.ok()) return self->done_(read.status());
+                        self->names_ = *std::move(read);
+                        self->Answer();
+                      });
   }
 
-  void OnNames(std::vector<std::optional<std::string>> values) {
-    size_t i = 0;
-    for (auto& [uid, name] : names_) {
-      const std::optional<std::string>& value = values[i++];
-      storage::v1::StateRecord state;
-      if (!value.has_value()) continue;
-      if (!state.ParseFromString(*value)) return done_(BrokenRecord("the state of a schedule"));
-      name = ScheduleName{state.tenant(), state.schedule_id()};
-    }
-    Answer();
-  }
-
-  // A schedule without a state has no name any more.
   void Answer() {
     v1::PolicyUsage& usage = page_.usage;
     for (size_t i = 0; i < events_.size(); ++i) {
@@ -298,12 +263,10 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   storage::v1::PolicyRecord policy_;
   PolicyUsagePage page_;
   std::vector<HeldEvent> events_;  // the events of page_.usage.holders, in the same order
-  std::string waiting_end_;
-  size_t waiting_rows_ = 0;
   WaitingTally tally_;
   KeyTally keys_{std::numeric_limits<size_t>::max()};  // bounded by the rows that are read
   std::vector<WaitingTally::Waiter> waiters_;
-  std::map<Uid, std::optional<ScheduleName>> names_;
+  ScheduleNames names_;
 };
 
 }  // namespace
@@ -311,6 +274,92 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
 void ReadPolicyUsage(MasterContext& context, PolicyUsageQuery query,
                      absl::AnyInvocable<void(absl::StatusOr<PolicyUsagePage>)> done) {
   std::make_shared<UsageRead>(context, std::move(query), std::move(done))->ReadPolicy();
+}
+
+namespace {
+
+class DueRowsRead : public std::enable_shared_from_this<DueRowsRead> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<bool>)>;
+  DueRowsRead(MasterContext& context, std::string end, std::string what, absl::Time now,
+              VisitWaiting visit, Read done)
+      : context_(context),
+        end_(std::move(end)),
+        what_(std::move(what)),
+        now_(now),
+        visit_(std::move(visit)),
+        done_(std::move(done)) {}
+
+  void Scan(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kWaiting;
+    scan.begin = std::move(begin);
+    scan.end = end_;
+    scan.limit = static_cast<uint32_t>(std::min<size_t>(kRowsOfOneScan, kUsageRowsMax - rows_));
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                           if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                           self->OnRows(*result);
+                         });
+  }
+
+ private:
+  void OnRows(const kv::ScanResult& result) {
+    std::string next;
+    for (const kv::Entry& entry : result.entries) {
+      const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
+      storage::v1::EventRecord row;
+      if (!key.has_value() || !row.ParseFromString(entry.value)) return done_(BrokenRecord(what_));
+      visit_(*key, row, DueOf(*key, row, now_));
+      // The rows of a group are in the order of their due times.
+      next = key->due_time > now_ ? PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy,
+                                                                 key->priority, key->uid))
+                                  : KeyAfter(entry.key);
+    }
+    rows_ += result.entries.size();
+    const bool more = result.more && next < end_;
+    if (more && rows_ < kUsageRowsMax) return Scan(std::move(next));
+    done_(more);
+  }
+
+  MasterContext& context_;
+  const std::string end_;
+  const std::string what_;
+  const absl::Time now_;
+  VisitWaiting visit_;
+  Read done_;
+  size_t rows_ = 0;
+};
+
+}  // namespace
+
+void ReadDueRows(MasterContext& context, std::string prefix, std::string what, absl::Time now,
+                 VisitWaiting visit, absl::AnyInvocable<void(absl::StatusOr<bool>)> done) {
+  std::make_shared<DueRowsRead>(context, PrefixEnd(prefix), std::move(what), now, std::move(visit),
+                                std::move(done))
+      ->Scan(prefix);
+}
+
+void ReadScheduleNames(MasterContext& context, ScheduleNames schedules,
+                       absl::AnyInvocable<void(absl::StatusOr<ScheduleNames>)> done) {
+  std::vector<kv::Key> keys;
+  for (const auto& [uid, unread] : schedules)
+    keys.push_back({ColumnFamily::kStates, StateKey(uid)});
+  ReadKeys(context, std::move(keys),
+           [schedules = std::move(schedules),
+            done = std::move(done)](absl::StatusOr<KeyValues> values) mutable {
+             if (!values.ok()) return done(values.status());
+             size_t i = 0;
+             for (auto& [uid, name] : schedules) {
+               const std::optional<std::string>& value = (*values)[i++];
+               storage::v1::StateRecord state;
+               if (!value.has_value()) continue;
+               if (!state.ParseFromString(*value))
+                 return done(BrokenRecord("the state of a schedule"));
+               name = ScheduleName{state.tenant(), state.schedule_id()};
+             }
+             done(std::move(schedules));
+           });
 }
 
 namespace {

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -61,6 +63,19 @@ struct DueEvents {
 // When the event with this index may go. Only for a throttle with pace_count.
 int64_t PacedMicros(const storage::v1::ThrottleRecord& throttle, uint64_t index);
 DueEvents DueOf(const WaitingKey& key, const storage::v1::EventRecord& row, absl::Time now);
+
+// Reads the rows of `waiting` whose keys have this prefix, at most kUsageRowsMax: of each group
+// those whose time has come, and a few behind them. `due`: DueOf. `what` names a row in errors. The
+// answer is true if rows were left out.
+using VisitWaiting = absl::AnyInvocable<void(
+    const WaitingKey& key, const storage::v1::EventRecord& row, const DueEvents& due)>;
+void ReadDueRows(MasterContext& context, std::string prefix, std::string what, absl::Time now,
+                 VisitWaiting visit, absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
+
+// Sets the names of schedules. One without a state has no name any more.
+using ScheduleNames = std::map<Uid, std::optional<ScheduleName>>;
+void ReadScheduleNames(MasterContext& context, ScheduleNames schedules,
+                       absl::AnyInvocable<void(absl::StatusOr<ScheduleNames>)> done);
 
 // WaitingTally: counts the events of a policy that are due and wait, schedule by schedule, from
 // their rows in `waiting`. Pure.
