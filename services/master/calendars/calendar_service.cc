@@ -363,19 +363,15 @@ void CalendarService::ListCalendars(v1::ListCalendarsRequest request,
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   // A token is good for the same list only.
   std::string list = absl::StrCat("ListCalendars ", *tenant);
-  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
-  FieldViolations violations;
-  violations.AddStatus("", size.status());
-  violations.AddStatus("", begin.status());
-  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const absl::StatusOr<PageRequest> page = ReadPage(list, request);
+  if (!page.ok()) return context_.Refuse(page.status(), std::move(done));
   const std::string prefix = CalendarPrefix(*tenant);
   ListRows(
       context_,
       {.cf = ColumnFamily::kPolicies,
-       .begin = begin->empty() ? prefix : *begin,
+       .begin = page->position.empty() ? prefix : page->position,
        .end = PrefixEnd(prefix),
-       .page_size = static_cast<size_t>(*size),
+       .page_size = page->size,
        .list = std::move(list)},
       &v1::ListCalendarsResponse::mutable_calendars,
       [](const kv::Entry& row) -> absl::StatusOr<std::optional<v1::Calendar>> {

@@ -233,16 +233,12 @@ void PolicyService::ListPolicyKeys(v1::ListPolicyKeysRequest request,
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   // A token is good for the same list only.
   std::string list = absl::StrCat("ListPolicyKeys ", request.name(), " ", request.prefix());
-  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
-  FieldViolations violations;
-  violations.AddStatus("", size.status());
-  violations.AddStatus("", position.status());
-  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const absl::StatusOr<PageRequest> wanted = ReadPage(list, request);
+  if (!wanted.ok()) return context_.Refuse(wanted.status(), std::move(done));
   PolicyKeyQuery query{.name = *std::move(name),
                        .prefix = std::move(*request.mutable_prefix()),
-                       .page_size = static_cast<size_t>(*size)};
-  if (!position->empty()) query.after = KeyReader(*position).Text();
+                       .page_size = wanted->size};
+  if (!wanted->position.empty()) query.after = KeyReader(wanted->position).Text();
   ReadPolicyKeys(
       context_, std::move(query),
       [list = std::move(list), done = std::move(done)](absl::StatusOr<PolicyKeyPage> page) mutable {
@@ -261,15 +257,11 @@ void PolicyService::GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::P
   absl::StatusOr<PolicyName> name = ParsePolicyName(request.name(), "name");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   std::string list = absl::StrCat("GetPolicyUsage ", request.name());
-  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
-  FieldViolations violations;
-  violations.AddStatus("", size.status());
-  violations.AddStatus("", position.status());
-  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  PolicyUsageQuery query{.name = *std::move(name), .holders_max = static_cast<size_t>(*size)};
-  if (!position->empty()) {
-    KeyReader reader(*position);
+  const absl::StatusOr<PageRequest> wanted = ReadPage(list, request);
+  if (!wanted.ok()) return context_.Refuse(wanted.status(), std::move(done));
+  PolicyUsageQuery query{.name = *std::move(name), .holders_max = wanted->size};
+  if (!wanted->position.empty()) {
+    KeyReader reader(wanted->position);
     query.begin.epoch = reader.U64();
     query.begin.number = reader.U64();
     query.begin.index = reader.U64();

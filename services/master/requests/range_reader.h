@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/kv/kv_store.h"
+#include "common/status/errors.h"
 #include "google/protobuf/message_lite.h"
 #include "services/master/base/limits.h"
 #include "services/master/base/master_context.h"
@@ -61,6 +62,22 @@ absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string
 
 // The default if 0, cut at the maximum. INVALID_ARGUMENT (page_size) if negative.
 absl::StatusOr<int32_t> ReadPageSize(int32_t page_size);
+
+// Both fields of a request for a page of this list. INVALID_ARGUMENT with each that is wrong.
+struct PageRequest {
+  size_t size = 0;
+  std::string position;  // empty: the beginning
+};
+template <typename Request>
+absl::StatusOr<PageRequest> ReadPage(absl::string_view list, const Request& request) {
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", position.status());
+  if (!violations.empty()) return violations.ToStatus();
+  return PageRequest{static_cast<size_t>(*size), *std::move(position)};
+}
 
 // Reads ranges of keys one after the other, page by page, and any number of single keys.
 //

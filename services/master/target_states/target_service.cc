@@ -274,20 +274,17 @@ void TargetService::ListTargets(v1::ListTargetsRequest request,
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   std::string list = absl::StrCat("ListTargets ", *tenant);
-  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
-  FieldViolations violations;
-  violations.AddStatus("", size.status());
-  violations.AddStatus("", begin.status());
-  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const absl::StatusOr<PageRequest> wanted = ReadPage(list, request);
+  if (!wanted.ok()) return context_.Refuse(wanted.status(), std::move(done));
   const std::string prefix = TargetRowPrefix(*tenant);
   std::make_shared<Listing>(
       context_,
-      Listing::Query{
-          .tenant = *tenant,
-          .begin = begin->empty() ? prefix : TargetRowPrefix(*tenant, Uid::FromBytes(*begin)),
-          .end = PrefixEnd(prefix),
-          .targets_max = static_cast<size_t>(*size)},
+      Listing::Query{.tenant = *tenant,
+                     .begin = wanted->position.empty()
+                                  ? prefix
+                                  : TargetRowPrefix(*tenant, Uid::FromBytes(wanted->position)),
+                     .end = PrefixEnd(prefix),
+                     .targets_max = wanted->size},
       [list = std::move(list), done = std::move(done)](absl::StatusOr<Listing::Page> page) mutable {
         if (!page.ok()) return done(page.status());
         v1::ListTargetsResponse response;

@@ -346,27 +346,24 @@ void TenantService::ListTenants(v1::ListTenantsRequest request,
   // A caller of one tenant sees that one.
   const std::string only = done.caller()->tenant;
   std::string list = absl::StrCat("ListTenants ", only);
-  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
-  FieldViolations violations;
-  violations.AddStatus("", size.status());
-  violations.AddStatus("", begin.status());
-  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const absl::StatusOr<PageRequest> page = ReadPage(list, request);
+  if (!page.ok()) return context_.Refuse(page.status(), std::move(done));
   kv::ScanRequest scan;
   scan.cf = ColumnFamily::kTenants;
-  if (!begin->empty()) scan.begin = TenantKey(*begin);
+  if (!page->position.empty()) scan.begin = TenantKey(page->position);
   if (!only.empty()) {
     scan.begin = TenantKey(only);
     scan.end = KeyAfter(scan.begin);
   }
-  scan.limit = static_cast<uint32_t>(*size) + 1;
-  const bool with_default = *begin <= kDefaultTenant;
-  context_.client.Scan(std::move(scan), context_.executor,
-                       [list = std::move(list), size = *size, with_default, only,
-                        done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
-                         if (!result.ok()) return done(StoreFailed(result.status()));
-                         done(PageOf(*result, size, list, with_default, only));
-                       });
+  scan.limit = static_cast<uint32_t>(page->size) + 1;
+  const bool with_default = page->position <= kDefaultTenant;
+  context_.client.Scan(
+      std::move(scan), context_.executor,
+      [list = std::move(list), size = static_cast<int32_t>(page->size), with_default, only,
+       done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        done(PageOf(*result, size, list, with_default, only));
+      });
 }
 
 void TenantService::UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenant> done) {
