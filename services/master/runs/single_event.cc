@@ -480,16 +480,8 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
   void ReadMoving() {
     const std::string parked = ParkedPrefix(query_.source.uid);
     std::vector<KeyRange> ranges = {{ColumnFamily::kParked, parked, PrefixEnd(parked)}};
-    for (uint32_t i = 0; i < context_.layout.queue_shards; ++i) {
-      const uint16_t shard = static_cast<uint16_t>(i);
-      const KeyRange claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
-                               InflightShardEnd(shard)};
-      ranges.push_back(claims);
-      ranges.push_back({ColumnFamily::kEvents,
-                        EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
-                        EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
-      ranges.push_back(claims);
-    }
+    for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard)
+      AddMovingRanges(static_cast<uint16_t>(shard), ranges);
     ReadRanges(
         context_, std::move(ranges), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {

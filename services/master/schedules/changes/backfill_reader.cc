@@ -210,15 +210,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
       shards.insert(ShardOfEventId(run.EventId(0), context_.layout.queue_shards));
     }
     std::vector<KeyRange> ranges;
-    for (const uint16_t shard : shards) {
-      const KeyRange claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
-                               InflightShardEnd(shard)};
-      ranges.push_back(claims);
-      ranges.push_back({ColumnFamily::kEvents,
-                        EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
-                        EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
-      ranges.push_back(claims);
-    }
+    for (const uint16_t shard : shards) AddMovingRanges(shard, ranges);
     // Last: while the schedule is paused, what leaves another place comes here, and stays.
     const std::string parked = ParkedPrefix(scope_.source.uid);
     ranges.push_back({ColumnFamily::kParked, parked, PrefixEnd(parked)});

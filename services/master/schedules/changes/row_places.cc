@@ -156,6 +156,16 @@ class PlacesRead : public std::enable_shared_from_this<PlacesRead> {
 
 }  // namespace
 
+void AddMovingRanges(uint16_t queue_shard, std::vector<KeyRange>& ranges) {
+  const KeyRange claims = {kv::ColumnFamily::kInflight, InflightShardBegin(queue_shard),
+                           InflightShardEnd(queue_shard)};
+  ranges.push_back(claims);
+  ranges.push_back({kv::ColumnFamily::kEvents,
+                    EventLaneKey(queue_shard, kLaneRetry, absl::InfinitePast()),
+                    EventLaneKey(queue_shard, kLaneRetry + 1, absl::InfinitePast())});
+  ranges.push_back(claims);
+}
+
 void ReadRowPlaces(MasterContext& context, OccurrenceSource present, absl::Time oldest,
                    absl::AnyInvocable<void(absl::StatusOr<RowPlaces>)> done) {
   std::make_shared<PlacesRead>(context, std::move(present), oldest, std::move(done))->ReadMore();

@@ -26,6 +26,7 @@
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/base/master_context.h"
+#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 
@@ -40,7 +41,7 @@ struct WaitingGroup {
 
 class RowPlaces {
  public:
-  // Those of the present version alone.
+  // Only the places of the present version.
   RowPlaces(OccurrenceSource present, const kv::Layout& layout);
 
   // The next older version.
@@ -86,6 +87,10 @@ class RowPlaces {
   bool launches_ = false;
   bool cut_ = false;
 };
+
+// Adds the places between which events of a queue shard go back and forth: claims, retries, and the
+// claims once more. So an event that moves from one to the other during the reading is not missed.
+void AddMovingRanges(uint16_t queue_shard, std::vector<KeyRange>& ranges);
 
 // Reads the former versions that may have placed rows of occurrences with nominal times from
 // `oldest` on: at most kPlaceVersionsMax, and kPlaceBytesMax of them. `present` is of
