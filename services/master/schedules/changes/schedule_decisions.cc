@@ -113,15 +113,16 @@ const std::string& CalendarOf(const Definition& definition) {
 }
 
 // True if both fire at the same times, apart from max_runs, jitter and the days of a calendar.
-bool SameTimesBesideDays(storage::v1::DefinitionRecord a, storage::v1::DefinitionRecord b) {
-  for (storage::v1::DefinitionRecord* record : {&a, &b}) {
-    storage::v1::TimingRecord& timing = *record->mutable_timing();
+bool SameTimesBesideDays(const storage::v1::DefinitionRecord& a,
+                         const storage::v1::DefinitionRecord& b) {
+  const auto times = [](const storage::v1::DefinitionRecord& record) {
+    storage::v1::TimingRecord timing = record.timing();
     timing.clear_max_runs();
     timing.clear_jitter_micros();
     if (timing.has_calendar()) timing.mutable_calendar()->clear_days();
-  }
-  return a.cron() == b.cron() && a.time_zone() == b.time_zone() &&
-         a.timing().SerializeAsString() == b.timing().SerializeAsString();
+    return timing.SerializeAsString();
+  };
+  return a.cron() == b.cron() && a.time_zone() == b.time_zone() && times(a) == times(b);
 }
 
 // Fills in the days of its calendar, once that has been read. `before`: null for a new schedule. An
