@@ -245,7 +245,7 @@ std::string RecordCache::OpenDelivery(storage::v1::DefinitionRecord& record) con
   } else {
     opened = OpenSecrets(*sealer_, target.tenant(), target);
   }
-  return opened.ok() ? "" : absl::StrCat("its secrets cannot be opened: ", opened.message());
+  return opened.ok() ? "" : absl::StrCat(kSecretsClosed, ": ", opened.message());
 }
 
 void RecordCache::KeepDefinition(const std::string& key, const std::optional<std::string>& value) {

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/cron/timetable.h"
@@ -46,6 +47,9 @@ struct CachedDefinition {
   std::string closed;
   absl::Duration timeout;
 };
+
+// CachedDefinition::closed begins with it, and so does the error of an attempt.
+inline constexpr absl::string_view kSecretsClosed = "its secrets cannot be opened";
 
 class RecordCache {
  public:

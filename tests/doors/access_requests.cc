@@ -48,7 +48,7 @@ const std::map<std::string, Probe>& Probes() {
        {R"(name: "tenants/TENANT/schedules/none"
           start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })",
         kNotFound}},
-      {"PreviewSchedule", {R"(cron: "0 3 * * *" count: 1)"}},
+      {"PreviewSchedule", {R"(parent: "tenants/TENANT" cron: "0 3 * * *" count: 1)"}},
       // The schedules of the tenant fire on the first of January.
       {"ListOccurrences", {R"(parent: "tenants/TENANT/schedules/-"
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"}},

@@ -58,7 +58,7 @@ const std::vector<std::string>& Debounces() {
 std::vector<std::string> BasesOf(const std::string& method) {
   static const auto* const own = new std::map<std::string, std::string>{
       {"PreviewSchedule", R"(cron: "30 2 * * *" time_zone: "Europe/Berlin" count: 366 dst_policy { }
-          from_time { seconds: 1767225600 })"},
+          from_time { seconds: 1767225600 } parent: "tenants/w" calendar: "k")"},
       {"PauseSchedule", R"(name: "tenants/w/schedules/s2" validate_only: true)"},
       {"ResumeSchedule", R"(name: "tenants/w/schedules/s2" validate_only: true)"},
       {"TriggerSchedule", R"(name: "tenants/w/schedules/s2" validate_only: true)"},

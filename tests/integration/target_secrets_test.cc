@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "common/rpc/channel.h"
 #include "common/signing/webhook_signer.h"
+#include "escapement/v1/event_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -144,6 +145,26 @@ TEST_F(TargetSecretsTest, AHandlerWithOtherKeysSaysThatItCannotOpenThem) {
   EXPECT_EQ(shown.outcome(), v1::FAILED);
   EXPECT_TRUE(absl::StrContains(shown.reason(), "its secrets cannot be opened")) << shown.reason();
   EXPECT_TRUE(receiver_->KeptRequests().empty());
+
+  // While it waits for its next attempt, the answer says what would help.
+  event.mutable_retry_policy()->set_max_attempts(2);
+  event.mutable_retry_policy()->mutable_min_backoff()->set_seconds(3600);
+  event.mutable_retry_policy()->mutable_max_backoff()->set_seconds(3600);
+  const auto waiting = api_->CreateEvent("w", event);
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  const auto stub = v1::EventService::NewStub(NewChannel(platform_->grpc_address("master")));
+  v1::EventExplanation why;
+  while ((why.gates_size() != 1 || why.gates(0).kind() != v1::Gate::RETRY) &&
+         absl::Now() < deadline) {
+    poll(nullptr, 0, 10);
+    grpc::ClientContext context;
+    v1::ExplainEventRequest request;
+    request.set_name(waiting->name());
+    ASSERT_TRUE(stub->ExplainEvent(&context, request, &why).ok());
+  }
+  ASSERT_EQ(why.gates_size(), 1) << why.DebugString();
+  EXPECT_TRUE(absl::StrContains(why.gates(0).reason(), "its secrets cannot be opened"));
+  EXPECT_TRUE(absl::StrContains(why.gates(0).opens(), "--secret_keys_file"));
 }
 
 }  // namespace target_secrets_test

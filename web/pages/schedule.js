@@ -15,7 +15,7 @@ import { Timeline, today } from '../parts/timeline.js';
 
 /** The request of a preview of these times. @param {any} s */
 export const previewOf = (s) => ({
-  ...Object.fromEntries(['cron', 'cronFields', 'interval', 'times', 'timeZone', 'dstPolicy', 'exclusions'].filter((name) => s[name] !== undefined && s[name] !== null).map((name) => [name, s[name]])),
+  ...Object.fromEntries(['cron', 'cronFields', 'interval', 'times', 'timeZone', 'dstPolicy', 'exclusions', 'calendar', 'onExcluded'].filter((name) => s[name] !== undefined && s[name] !== null).map((name) => [name, s[name]])),
   ...(s.startTime ? { scheduleStartTime: s.startTime } : {}),
   ...(s.endTime ? { scheduleEndTime: s.endTime } : {}),
 });
@@ -73,7 +73,7 @@ export function Schedule({ tenant, id, query }) {
   const name = `tenants/${tenant}/schedules/${id}`;
   const [turn, setTurn] = useState(0);
   const { data: s, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 5000);
-  const { data: next } = useData(async (signal) => (s ? call('POST', '/v1/schedules:preview', { body: { ...previewOf(s), count: 10 }, signal }) : undefined), [name, s?.version, s?.nextTime]);
+  const { data: next } = useData(async (signal) => (s ? call('POST', `/v1/tenants/${tenant}/schedules:preview`, { body: { ...previewOf(s), count: 10 }, signal }) : undefined), [name, s?.version, s?.nextTime]);
   const why = useWhy(name, [turn, s?.version, s?.state]);
   if (error && !s) return html`<${Failure} error=${error} retry=${reload} whole />`;
   if (!s) return html`<${Loading} />`;

@@ -88,7 +88,7 @@ function Preview({ tenant, draft, onResult }) {
     const timer = setTimeout(() => setSettled(now), 250);
     return () => clearTimeout(timer);
   }, [now]);
-  const { data, error } = useData((signal) => call('POST', '/v1/schedules:preview', { body: { ...JSON.parse(settled), count: 10 }, signal }), [settled]);
+  const { data, error } = useData((signal) => call('POST', `/v1/tenants/${tenant}/schedules:preview`, { body: { ...JSON.parse(settled), count: 10 }, signal }), [settled]);
   useEffect(() => onResult(error), [error]);
   return html`<section class="card preview" aria-live="polite"><h2>Next times</h2>
     ${error ? html`<p class="error">${error.violations?.map((/** @type {any} */ v) => v.description).join('; ') || error.message}</p>` : data ? html`<p class="description">${data.description}</p><${LoadNear} tenant=${tenant} time=${data.occurrences?.[0]?.time} /><${Occurrences} preview=${data} />` : html`<${Loading} />`}</section>`;
@@ -238,7 +238,7 @@ function CalendarFields({ tenant, draft, set, error }) {
   const ids = (data ?? []).map((/** @type {any} */ c) => idOf(c.name));
   if (!chosen && ids.length === 0) return null;
   const options = [['', 'None'], ...(chosen && !ids.includes(chosen) ? [chosen, ...ids] : ids).map((/** @type {string} */ id) => [id, id])];
-  return html`<${Select} path="calendar" label="Not on the days of" hint="A calendar. The next times do not know it." value=${chosen} set=${(/** @type {string} */ calendar) => set({ calendar: calendar || undefined, onExcluded: calendar ? draft.onExcluded : undefined })} error=${error} options=${options} />
+  return html`<${Select} path="calendar" label="Not on the days of" hint="A calendar" value=${chosen} set=${(/** @type {string} */ calendar) => set({ calendar: calendar || undefined, onExcluded: calendar ? draft.onExcluded : undefined })} error=${error} options=${options} />
     ${chosen && !draft.interval && !draft.times?.length && html`<${Select} path="on_excluded" label="On such a day" value=${draft.onExcluded ?? 'SKIP'} set=${(/** @type {string} */ rule) => set({ onExcluded: rule === 'SKIP' ? undefined : rule })} error=${error} options=${[['SKIP', 'Do not run'], ['NEXT', 'Run on the next other day'], ['PREVIOUS', 'Run on the last other day before it']]} />`}`;
 }
 

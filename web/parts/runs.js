@@ -30,6 +30,7 @@ const endedCount = (run) => ['succeeded', 'failed', 'skipped', 'cancelled', 'exp
 
 /** @param {{run: any}} props */
 export function RunBadge({ run }) {
+  if (run.awaitsLaunch && run.state === 'ACTIVE') return html`<${Badge} label="Waits for the run before" tone="idle" />`;
   return html`<${Badge} state=${run.state === 'CANCELLED' ? 'CANCELLED' : run.status} />${isLate(run) && html` <${Badge} label="Late" tone="warn" />`}${isAtRisk(run) && html` <${Badge} label="At risk" tone="warn" />`}`;
 }
 
@@ -96,7 +97,7 @@ export function RunActions({ run, done }) {
   if (!can('OPERATOR')) return null;
   const when = timeText(run.nominalTime);
   return html`<span class="buttons">${Number(run.failedCount) > 0 && html`<button aria-label=${`Redrive the failed events of ${when}`} onClick=${() => redriveRun(run, done)}>Redrive</button>`}
-    ${isOpen(run) && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
+    ${isOpen(run) && !run.awaitsLaunch && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
 }
 
 /** @param {() => void} done @param {boolean} windowed the schedule has a window @returns {import('./table.js').Column[]} */

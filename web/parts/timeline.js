@@ -53,10 +53,11 @@ async function readPlanned(schedule, begin, end, signal) {
   const planned = [];
   if (end <= Date.now() || schedule.state !== 'ENABLED') return { planned, more: false };
   const scheduleEndTime = new Date(Math.min(end, schedule.endTime ? Date.parse(schedule.endTime) : end)).toISOString();
+  const tenant = schedule.name.split('/')[1];
   /** Adds the next occurrences of the day; answers whether there were as many. @param {string} fromTime @param {number} n */
   const add = async (fromTime, n) => {
     // A schedule that does not fire before this end is refused.
-    const preview = await call('POST', '/v1/schedules:preview', { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: n }, signal }).catch((error) => {
+    const preview = await call('POST', `/v1/tenants/${tenant}/schedules:preview`, { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: n }, signal }).catch((error) => {
       if (error.status !== 400) throw error;
     });
     const found = (preview?.occurrences ?? []).filter((/** @type {any} */ each) => Date.parse(each.time) < end);

@@ -186,25 +186,6 @@ class EffectsRead : public std::enable_shared_from_this<EffectsRead> {
 
 }  // namespace
 
-void ReadCalendars(MasterContext& context, const std::string& tenant,
-                   absl::AnyInvocable<void(absl::StatusOr<Calendars>)> done) {
-  const std::string prefix = CalendarPrefix(tenant);
-  auto calendars = std::make_shared<Calendars>();
-  ReadRanges(
-      context, {{ColumnFamily::kPolicies, prefix, PrefixEnd(prefix)}}, kCalendarsMax,
-      [calendars](const KeyRange&, kv::Entry& row) -> absl::StatusOr<bool> {
-        StoredCalendar stored{.bytes = std::move(row.value)};
-        if (!stored.record.ParseFromString(stored.bytes)) return BrokenRecord("a calendar");
-        const std::string id = stored.record.calendar_id();
-        calendars->emplace(id, std::move(stored));
-        return true;
-      },
-      [calendars, done = std::move(done)](const absl::Status& status) mutable {
-        if (!status.ok()) return done(status);
-        done(std::move(*calendars));
-      });
-}
-
 void CountCalendarUsers(MasterContext& context, const std::string& tenant,
                         const std::set<std::string>& calendars,
                         absl::AnyInvocable<void(absl::StatusOr<CalendarUsers>)> done) {

@@ -20,10 +20,6 @@
 
 namespace escapement::master {
 
-// All calendars of the tenant: at most kCalendarsMax.
-void ReadCalendars(MasterContext& context, const std::string& tenant,
-                   absl::AnyInvocable<void(absl::StatusOr<Calendars>)> done);
-
 // Counts the schedules that name one of the calendars (ids), at most kCountRowsMax for each, and
 // those of them that a change of it has not come to.
 struct CalendarUsers {

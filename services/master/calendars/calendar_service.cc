@@ -30,6 +30,7 @@
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/row_listing.h"
+#include "services/master/schedules/changes/calendar_reader.h"
 
 namespace escapement::master {
 namespace {

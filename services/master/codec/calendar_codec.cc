@@ -239,20 +239,22 @@ std::set<std::string> ContainersOf(const Calendars& calendars, const std::string
   return containers;
 }
 
-void ReadCalendarUse(const v1::Schedule& schedule, absl::string_view tenant, Definition& definition,
+void ReadCalendarUse(const v1::Schedule& schedule, absl::string_view tenant,
+                     const TimingFields& fields, Definition& definition,
                      FieldViolations& violations) {
+  const std::string on_excluded = fields.Of("on_excluded");
   const std::string id =
-      ReadCalendarId(schedule.calendar(), tenant, "schedule.calendar", violations);
+      ReadCalendarId(schedule.calendar(), tenant, fields.Of("calendar"), violations);
   if (!v1::OnExcluded::Rule_IsValid(schedule.on_excluded()))
-    return violations.Add("schedule.on_excluded", "must be SKIP, NEXT or PREVIOUS");
+    return violations.Add(on_excluded, "must be SKIP, NEXT or PREVIOUS");
   const bool moves = schedule.on_excluded() == v1::OnExcluded::NEXT ||
                      schedule.on_excluded() == v1::OnExcluded::PREVIOUS;
   if (moves && schedule.calendar().empty())
-    violations.Add("schedule.on_excluded", "may be NEXT or PREVIOUS only with a calendar");
+    violations.Add(on_excluded, "may be NEXT or PREVIOUS only with a calendar");
   const bool instants =
       schedule.when_case() == v1::Schedule::kInterval || !schedule.times().empty();
   if (moves && instants) {
-    violations.Add("schedule.on_excluded",
+    violations.Add(on_excluded,
                    "may be NEXT or PREVIOUS only with a cron expression: set it to SKIP");
   }
   if (id.empty()) return;
@@ -274,17 +276,17 @@ void WriteCalendarUse(const storage::v1::DefinitionRecord& definition, v1::Sched
 }
 
 absl::Status SetCalendarDays(const Calendars& calendars, size_t children_bytes_max,
-                             Definition& definition) {
+                             Definition& definition, const TimingFields& fields) {
   storage::v1::CalendarUseRecord& use = *definition.record.mutable_timing()->mutable_calendar();
   absl::StatusOr<CalendarDaysRecord> days = DaysOf(calendars, use.calendar_id());
-  if (!days.ok()) return InvalidField("schedule.calendar", days.status().message());
+  if (!days.ok()) return InvalidField(fields.Of("calendar"), days.status().message());
   *use.mutable_days() = *std::move(days);
   ASSIGN_OR_RETURN(definition.timetable, TimetableOf(definition.record));
   size_t children = std::max(definition.record.timing().times_micros().size(), 1);
   if (definition.timetable.calendar()) children = definition.timetable.ChildPlaces().size();
   if (use.days().ByteSizeLong() * children > children_bytes_max) {
     return InvalidField(
-        "schedule.calendar",
+        fields.Of("calendar"),
         absl::StrCat("has days of ", use.days().ByteSizeLong(), " bytes, and the schedule ",
                      children, " hours and minutes or times, each with all days: together at most ",
                      children_bytes_max, " bytes are allowed"));

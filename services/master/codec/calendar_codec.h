@@ -69,15 +69,16 @@ std::set<std::string> ContainersOf(const Calendars& calendars, const std::string
 
 // The calendar of a schedule: `calendar` and `on_excluded` ↔ TimingRecord.calendar, without its
 // days. Adds each error to `violations`.
-void ReadCalendarUse(const v1::Schedule& schedule, absl::string_view tenant, Definition& definition,
+void ReadCalendarUse(const v1::Schedule& schedule, absl::string_view tenant,
+                     const TimingFields& fields, Definition& definition,
                      FieldViolations& violations);
 void WriteCalendarUse(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
-// Sets the present days of the definition's calendar, and its timetable. INVALID_ARGUMENT
-// (schedule.calendar) if DaysOf fails, or if the days are more than `children_bytes_max` bytes in
-// all of the schedule's children.
+// Sets the present days of the definition's calendar, and its timetable. INVALID_ARGUMENT (the
+// field `calendar`) if DaysOf fails, or if the days are more than `children_bytes_max` bytes in all
+// of the schedule's children.
 absl::Status SetCalendarDays(const Calendars& calendars, size_t children_bytes_max,
-                             Definition& definition);
+                             Definition& definition, const TimingFields& fields = {});
 
 }  // namespace escapement::master
 

@@ -197,7 +197,7 @@ absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string
   storage::v1::DefinitionRecord& record = draft.definition.record;
   ReadLabels(schedule, draft.record, violations);
   ReadTiming(schedule, draft.definition, violations);
-  ReadCalendarUse(schedule, tenant, draft.definition, violations);
+  ReadCalendarUse(schedule, tenant, TimingFields(), draft.definition, violations);
   const int64_t count = schedule.event_count() == 0 ? 1 : schedule.event_count();
   if (count < 1 || count > kEventCountMax) {
     violations.Add("schedule.event_count", absl::StrCat("must be from 1 to ", kEventCountMax));

@@ -83,9 +83,10 @@ absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);
 // none is wrong. Times are kept in ascending order. Values that equal the defaults are not kept, so
 // that equal schedules have equal records.
 void ReadTiming(const v1::Schedule& schedule, Definition& definition, FieldViolations& violations);
-// The same for a preview, which has its own names for the fields.
-void ReadTiming(const v1::PreviewScheduleRequest& request, Definition& definition,
-                FieldViolations& violations);
+// The same for a preview, which has its own names for the fields, and its calendar without the days
+// (ReadCalendarUse). `tenant`: the calendar's.
+void ReadTiming(const v1::PreviewScheduleRequest& request, absl::string_view tenant,
+                Definition& definition, FieldViolations& violations);
 TimingFields PreviewFields();
 
 // The reverse. Policies are shown with their defaults filled in, and dst_policy only for cron

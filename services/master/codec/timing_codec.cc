@@ -8,6 +8,7 @@
 #include "common/cron/cron_expression.h"
 #include "common/cron/timetable.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/calendar_codec.h"
 #include "services/master/codec/schedule_codec.h"
 
 namespace escapement::master {
@@ -333,6 +334,8 @@ v1::Schedule ScheduleOf(const v1::PreviewScheduleRequest& request) {
     *schedule.mutable_start_time() = request.schedule_start_time();
   if (request.has_schedule_end_time()) *schedule.mutable_end_time() = request.schedule_end_time();
   *schedule.mutable_exclusions() = request.exclusions();
+  schedule.set_calendar(request.calendar());
+  schedule.set_on_excluded(request.on_excluded());
   return schedule;
 }
 
@@ -370,11 +373,12 @@ void ReadTiming(const v1::Schedule& schedule, Definition& definition, FieldViola
   TimingReader(schedule, fields, definition, violations).Read();
 }
 
-void ReadTiming(const v1::PreviewScheduleRequest& request, Definition& definition,
-                FieldViolations& violations) {
+void ReadTiming(const v1::PreviewScheduleRequest& request, absl::string_view tenant,
+                Definition& definition, FieldViolations& violations) {
   const v1::Schedule schedule = ScheduleOf(request);
   const TimingFields fields = PreviewFields();
   TimingReader(schedule, fields, definition, violations).Read();
+  ReadCalendarUse(schedule, tenant, fields, definition, violations);
 }
 
 void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule) {

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/base/rate_limit.h"
+#include "common/records/record_cache.h"
 #include "common/records/row_judge.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
@@ -171,6 +173,8 @@ class Builder {
                                   TimeText(due), keeps ? ". It keeps its token." : "."),
                      absl::StrCat("Time, in ", DurationText(due - facts_.now), ".")));
     gate.set_reason(row.last_error());
+    if (absl::StartsWith(row.last_error(), kSecretsClosed))
+      absl::StrAppend(gate.mutable_opens(), " Handlers need the key first (--secret_keys_file).");
     SetOpens(due, gate);
     if (row.tried().empty()) return;
     const storage::v1::AttemptRecord& last = row.tried(row.tried_size() - 1);

@@ -154,6 +154,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event, absl::Time 
     SetTimestamp(launch.nominal_time_micros(), *shown.mutable_nominal_time());
     shown.set_event_count(Count(launch.event_count()));
     shown.set_version(Count(launch.version()));
+    shown.set_awaits_launch(true);
     shown.set_state(OpenState(launch.nominal_time_micros(), /*begun=*/false, now));
     shown.set_status(StatusOfRun(shown));
     return shown;

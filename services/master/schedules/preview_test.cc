@@ -18,12 +18,19 @@ using ::testing::IsEmpty;
 using Strings = std::vector<std::string>;
 
 // 2026-12-01T00:00:00Z
+Calendars Weekends() {
+  StoredCalendar weekends;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "tenant: 't' calendar_id: 'weekends' days { rules: '* * SAT,SUN' }", &weekends.record));
+  return {{"weekends", weekends}};
+}
+
 const absl::Time kNow = absl::FromUnixSeconds(1'796'083'200);
 
 absl::StatusOr<v1::PreviewScheduleResponse> Of(const std::string& text) {
   v1::PreviewScheduleRequest request;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &request)) << text;
-  return Preview(request, kNow);
+  return Preview(request, Weekends(), kNow);
 }
 
 Strings LocalTimes(const v1::PreviewScheduleResponse& response) {
@@ -89,6 +96,45 @@ TEST(Preview, TheFirstIsStrictlyAfterFromTime) {
       Of("cron: '* * * * *' count: 1 from_time { seconds: 1796083199 nanos: 999999000 }");
   EXPECT_EQ(before->occurrences(0).time().seconds(), 1'796'083'200);
   EXPECT_EQ(Of("cron: '* * * * *'")->occurrences_size(), 10);  // the default
+}
+
+// 2027-01-31 and 2027-02-28 are Sundays.
+TEST(Preview, TheDaysOfACalendarDoNotCount) {
+  const std::string kLastDay =
+      "cron: '0 9 L 1-4 *' count: 3 parent: 'tenants/t' calendar: 'weekends' ";
+  const auto skipped = Of(kLastDay);
+  ASSERT_TRUE(skipped.ok()) << skipped.status();
+  EXPECT_THAT(LocalTimes(*skipped),
+              ElementsAre("2027-03-31T09:00:00+00:00", "2027-04-30T09:00:00+00:00",
+                          "2028-01-31T09:00:00+00:00"));
+  EXPECT_THAT(skipped->description(), HasSubstr("except on days of calendar weekends"));
+  EXPECT_THAT(LocalTimes(*Of(kLastDay + "on_excluded: PREVIOUS")),
+              ElementsAre("2027-01-29T09:00:00+00:00", "2027-02-26T09:00:00+00:00",
+                          "2027-03-31T09:00:00+00:00"));
+  const auto next = Of(kLastDay + "on_excluded: NEXT");
+  EXPECT_THAT(LocalTimes(*next),
+              ElementsAre("2027-02-01T09:00:00+00:00", "2027-03-01T09:00:00+00:00",
+                          "2027-03-31T09:00:00+00:00"));
+  EXPECT_THAT(next->description(), HasSubstr("to the next other day"));
+  const auto interval =
+      Of("interval { every { seconds: 86400 } } count: 5 parent: 'tenants/t' "
+         "calendar: 'tenants/t/calendars/weekends'");
+  ASSERT_TRUE(interval.ok()) << interval.status();
+  EXPECT_EQ(LocalTimes(*interval).back(), "2026-12-08T00:00:00+00:00");
+
+  EXPECT_EQ(ErrorReason(Of("cron: '0 9 * * *' parent: 'tenants/t' calendar: 'x'").status()),
+            "CALENDAR_NOT_FOUND");
+  EXPECT_EQ(
+      ErrorReason(Of("cron: '0 9 * * SAT' parent: 'tenants/t' calendar: 'weekends'").status()),
+      "IMPOSSIBLE_EXPRESSION");
+  EXPECT_THAT(WrongFields(Of("cron: '0 9 * * *' calendar: 'weekends'").status()),
+              ElementsAre("parent"));
+  EXPECT_THAT(WrongFields(Of("cron: '0 9 * * *' on_excluded: NEXT").status()),
+              ElementsAre("on_excluded"));
+  EXPECT_THAT(WrongFields(Of("cron: '0 9 * * *' parent: 'tenants/u' "
+                             "calendar: 'tenants/t/calendars/weekends'")
+                              .status()),
+              ElementsAre("calendar"));
 }
 
 TEST(Preview, IntervalsAndTimesAreShownAsInstants) {

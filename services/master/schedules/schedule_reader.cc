@@ -24,6 +24,7 @@
 #include "services/master/base/limits.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/range_reader.h"
+#include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/resume_decision.h"
 #include "services/master/schedules/changes/schedule_warnings.h"
 
@@ -294,6 +295,18 @@ std::string DescribeExclusions(const storage::v1::TimingRecord& timing) {
   return quoted.empty() ? std::string() : absl::StrCat(", except ", absl::StrJoin(quoted, " and "));
 }
 
+std::string DescribeCalendar(const storage::v1::CalendarUseRecord& use) {
+  if (use.calendar_id().empty()) return {};
+  switch (use.on_excluded()) {
+    case storage::v1::EXCLUDED_KIND_NEXT:
+      return absl::StrCat(", from days of calendar ", use.calendar_id(), " to the next other day");
+    case storage::v1::EXCLUDED_KIND_PREVIOUS:
+      return absl::StrCat(", from days of calendar ", use.calendar_id(), " to the last day before");
+    default:
+      return absl::StrCat(", except on days of calendar ", use.calendar_id());
+  }
+}
+
 std::string DescribeTiming(const Definition& definition) {
   const cron::TimetableSpec& spec = definition.timetable.spec();
   std::string text;
@@ -305,7 +318,8 @@ std::string DescribeTiming(const Definition& definition) {
     text =
         absl::StrCat("At ", spec.times.size(), " given instant", spec.times.size() == 1 ? "" : "s");
   }
-  absl::StrAppend(&text, DescribeExclusions(definition.record.timing()));
+  absl::StrAppend(&text, DescribeExclusions(definition.record.timing()),
+                  DescribeCalendar(definition.record.timing().calendar()));
   if (spec.start != absl::InfinitePast())
     absl::StrAppend(&text, ", from ", LocalTime(spec.start, spec.zone), " on");
   if (spec.end != absl::InfiniteFuture())
@@ -323,10 +337,15 @@ struct Wanted {
   size_t count = 0;
 };
 
-absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Time now) {
+absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, const Calendars& calendars,
+                            absl::Time now) {
   FieldViolations violations;
   Wanted wanted;
-  ReadTiming(request, wanted.definition, violations);
+  std::string tenant;
+  if (!request.parent().empty() || !request.calendar().empty()) {
+    ASSIGN_OR_RETURN(tenant, ParseTenantName(request.parent(), "parent"));
+  }
+  ReadTiming(request, tenant, wanted.definition, violations);
   wanted.from = now;
   if (request.has_from_time()) {
     if (const auto micros = TimestampMicrosDown(request.from_time()); micros.has_value()) {
@@ -341,9 +360,16 @@ absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Tim
   wanted.count = static_cast<size_t>(std::clamp(count, 1, kPreviewCountMax));
   if (!violations.empty()) return violations.ToStatus();
   FillAnchor(wanted.definition, now);
-  RETURN_IF_ERROR(CheckFires(wanted.definition, PreviewFields()));
-  absl::Status fires =
-      CheckFiresAfter(wanted.definition, std::min(now, wanted.from), PreviewFields());
+  const TimingFields fields = PreviewFields();
+  if (wanted.definition.record.timing().has_calendar()) {
+    const std::string& id = wanted.definition.record.timing().calendar().calendar_id();
+    if (!calendars.contains(id))
+      return CalendarMissing(CalendarName{tenant, id}.ToString(), fields.Of("calendar"));
+    RETURN_IF_ERROR(
+        SetCalendarDays(calendars, kCalendarChildrenBytesMax, wanted.definition, fields));
+  }
+  RETURN_IF_ERROR(CheckFires(wanted.definition, fields));
+  absl::Status fires = CheckFiresAfter(wanted.definition, std::min(now, wanted.from), fields);
   if (!fires.ok()) return fires;
   return wanted;
 }
@@ -373,8 +399,8 @@ std::vector<v1::PreviewScheduleResponse::Child> ChildrenOf(const cron::Timetable
 }
 
 absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleRequest& request,
-                                                    absl::Time now) {
-  ASSIGN_OR_RETURN(Wanted wanted, Read(request, now));
+                                                    const Calendars& calendars, absl::Time now) {
+  ASSIGN_OR_RETURN(Wanted wanted, Read(request, calendars, now));
   const auto& [definition, from, count] = wanted;
   const cron::Timetable& timetable = definition.timetable;
   v1::PreviewScheduleResponse response;

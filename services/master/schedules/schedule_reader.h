@@ -15,6 +15,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "services/master/base/master_context.h"
+#include "services/master/codec/calendar_codec.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
 
@@ -66,16 +67,18 @@ void ReadScheduleCounts(
 std::vector<v1::PreviewScheduleResponse::Child> ChildrenOf(const cron::Timetable& timetable,
                                                            absl::Time now);
 
-// Shows when a schedule with given times would fire. Pure.
+// Shows when a schedule with given times would fire. Pure. `calendars`: those of the request's
+// parent, if it names a calendar.
 
 // INVALID_ARGUMENT with every wrong field; times that never fire have the reason
-// IMPOSSIBLE_EXPRESSION. Times that are all in the past are refused, as for a new schedule, unless
-// from_time is before them. An interval without an anchor is anchored at `now`. Occurrences and
-// warnings are as seen at from_time, by default at `now`.
+// IMPOSSIBLE_EXPRESSION. FAILED_PRECONDITION (CalendarMissing) if there is no such calendar. Times
+// that are all in the past are refused, as for a new schedule, unless from_time is before them. An
+// interval without an anchor is anchored at `now`. Occurrences and warnings are as seen at
+// from_time, by default at `now`.
 //
 // A civil time that a gap skips is no occurrence; a warning names it.
 absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleRequest& request,
-                                                    absl::Time now);
+                                                    const Calendars& calendars, absl::Time now);
 
 }  // namespace escapement::master
 

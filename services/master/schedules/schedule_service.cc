@@ -22,6 +22,7 @@
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/backfill_decision.h"
 #include "services/master/schedules/changes/backfill_reader.h"
+#include "services/master/schedules/changes/calendar_reader.h"
 #include "services/master/schedules/changes/resume_decision.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
@@ -398,9 +399,15 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
 void ScheduleService::PreviewSchedule(v1::PreviewScheduleRequest request,
                                       Done<v1::PreviewScheduleResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  context_.executor->Post([this, request = std::move(request), done = std::move(done)]() mutable {
-    done(Preview(request, context_.client.NowLow()));
-  });
+  auto answer = [this, request,
+                 done = std::move(done)](absl::StatusOr<Calendars> calendars) mutable {
+    if (!calendars.ok()) return done(calendars.status());
+    done(Preview(request, *calendars, context_.client.NowLow()));
+  };
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!request.calendar().empty() && tenant.ok())
+    return ReadCalendars(context_, *tenant, std::move(answer));
+  context_.executor->Post([answer = std::move(answer)]() mutable { answer(Calendars()); });
 }
 
 void ScheduleService::ForecastLoad(v1::ForecastLoadRequest request,

@@ -106,6 +106,7 @@ TEST(RunService, RunThatWaitsForItsLaunchIsListed) {
     EXPECT_EQ(runs->runs(0).DebugString(), got->DebugString());
     EXPECT_EQ(got->state(), state);
     EXPECT_EQ(got->event_count(), 8);
+    EXPECT_TRUE(got->awaits_launch());
     EXPECT_EQ(got->version(), 1);
     EXPECT_EQ(got->nominal_time().seconds(), absl::ToUnixSeconds(due));
   };

@@ -46,15 +46,15 @@ void TimingFlags::AddForPreview(CLI::App& command) {
       .add_option("--exclude", exclusions_,
                   "cron expression of times that do not fire; may be repeated; \"\" for none")
       ->allow_extra_args(false);
-}
-
-void TimingFlags::Add(CLI::App& command) {
-  AddForPreview(command);
   command.add_option("--calendar", calendar_,
                      "id or full name of a calendar on whose days it does not fire; \"\" for none");
   command.add_option("--on-excluded", on_excluded_,
                      "rule for an occurrence on such a day: skip, next (day that is not in the "
                      "calendar) or previous");
+}
+
+void TimingFlags::Add(CLI::App& command) {
+  AddForPreview(command);
   command.add_option("--max-runs", max_runs_, "finish after this many occurrences; 0 for no limit")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--jitter", jitter_, "upper bound of a random delay, e.g. 30s; \"\" for none");
@@ -259,6 +259,8 @@ absl::Status TimingFlags::Apply(absl::Time now, v1::PreviewScheduleRequest& requ
   if (schedule.has_start_time()) *request.mutable_schedule_start_time() = schedule.start_time();
   if (schedule.has_end_time()) *request.mutable_schedule_end_time() = schedule.end_time();
   *request.mutable_exclusions() = schedule.exclusions();
+  request.set_calendar(schedule.calendar());
+  request.set_on_excluded(schedule.on_excluded());
   return absl::OkStatus();
 }
 

@@ -217,15 +217,16 @@ TEST(TimingFlags, PreviewHasOnlyItsOwnFlags) {
   CLI::App app;
   TimingFlags flags;
   flags.AddForPreview(app);
-  const char* argv[] = {"escctl", "--every",   "2h",        "--start",     "now",       "--end",
-                        "+24h",   "--exclude", "* 4 * * *", "--time-zone", "Asia/Tokyo"};
+  const char* argv[] = {"escctl",     "--every",    "2h",        "--start",       "now",
+                        "--end",      "+24h",       "--exclude", "* 4 * * *",     "--time-zone",
+                        "Asia/Tokyo", "--calendar", "germany",   "--on-excluded", "skip"};
   app.parse(static_cast<int>(std::size(argv)), argv);
   v1::PreviewScheduleRequest request;
   ASSERT_TRUE(flags.Apply(kNow, request).ok());
   EXPECT_EQ(request.ShortDebugString(),
             "interval { every { seconds: 7200 } } time_zone: \"Asia/Tokyo\" schedule_start_time { "
             "seconds: 1800000000 } schedule_end_time { seconds: 1800086400 } exclusions: \"* 4 * * "
-            "*\"");
+            "*\" calendar: \"germany\" on_excluded: SKIP");
   EXPECT_THROW(app.parse("--max-runs 3"), CLI::ParseError);
 }
 

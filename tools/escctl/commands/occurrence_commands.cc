@@ -138,6 +138,7 @@ void AddPreviewCommand(CLI::App& group, Session& session) {
       *request.mutable_from_time() = *from;
     }
     request.set_count(o->count);
+    if (!request.calendar().empty()) request.set_parent(session.parent());
     v1::PreviewScheduleResponse preview;
     const grpc::Status status = session.Call(&OccurrenceStub::PreviewSchedule, request, preview);
     if (!status.ok()) return session.Fail(status);
