@@ -204,6 +204,17 @@ TEST_F(JudgeTest, EventThatThreeLostHandlersHadMayFail) {
   EXPECT_EQ(Breaches(), "");
 }
 
+TEST_F(JudgeTest, EventOfASlowTargetThatTwoLostHandlersHadMayTakeLong) {
+  life_.traits.target = Traits::Target::kSlow;
+  Set(2, Result::PENDING);
+  faults_.lost_handlers = {At(2) + absl::Seconds(1)};
+  EXPECT_EQ(Breaches(), "00:20:00.000 PENDING \"\" should have ended");
+  faults_.lost_handlers.push_back(At(2) + absl::Minutes(4));
+  EXPECT_EQ(Breaches(), "");
+  life_.traits.target = Traits::Target::kAccepts;
+  EXPECT_EQ(Breaches(), "00:20:00.000 PENDING \"\" should have ended");
+}
+
 TEST_F(JudgeTest, OverlapNeedsAnActiveRun) {
   life_.traits.overlap = Traits::Overlap::kSkip;
   life_.traits.target = Traits::Target::kSlow;

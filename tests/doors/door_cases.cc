@@ -77,12 +77,12 @@ const std::vector<DoorCase>& DoorCases() {
       {"BackfillSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\""
           start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })",
        kAborted},
-      {"PreviewSchedule", R"(cron: "0 3,6,9 * * *" time_zone: "Asia/Kolkata" count: 3
+      {"PreviewSchedule", R"(parent: "tenants/default" cron: "0 3,6,9 * * *"
+          time_zone: "Asia/Kolkata" count: 3
           from_time { seconds: 1800000000 })"},
-      {"PreviewSchedule", R"(cron: "x")", kInvalid},
+      {"PreviewSchedule", R"(parent: "tenants/default" cron: "x")", kInvalid},
       {"PreviewSchedule", R"(cron: "0 3 * * *" parent: "tenants/default" calendar: "none")",
        kState},
-      {"PreviewSchedule", R"(cron: "0 3 * * *" calendar: "none")", kInvalid},
       {"ListOccurrences", R"(parent: "tenants/default/schedules/s@" page_size: 1
           start_time { seconds: 4000000000 } end_time { seconds: 4002678400 })"},
       {"ListOccurrences", R"(parent: "tenants/default/schedules/s@"

@@ -231,7 +231,7 @@ TEST(TimingCodec, APreviewNamesItsOwnFields) {
       &request));
   Definition definition;
   FieldViolations violations;
-  ReadTiming(request, definition, violations);
+  ReadTiming(request, "", definition, violations);
   Strings fields;
   for (const auto& [field, description] : FieldViolationsOf(violations.ToStatus()))
     fields.push_back(field);
