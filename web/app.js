@@ -5,6 +5,7 @@ import { getAll, onSignedOut } from './parts/api.js';
 import { can, isOperatorOfAll, readSession, session, signIn, signOut } from './parts/session.js';
 import { Failure, Loading } from './parts/basics.js';
 import { act, Messages } from './parts/dialog.js';
+import { Choice } from './parts/fields.js';
 import { idOf, remember, remembered, setZone, words, zone, zoneName } from './parts/format.js';
 import { Overview } from './pages/overview.js';
 import { Day } from './pages/day.js';
@@ -123,8 +124,7 @@ function TenantChoice({ tenant }) {
   }, [session.signIns]);
   if (session.tenant) return html`<span class="tenant">${tenant}</span>`;
   const all = tenants.includes(tenant) ? tenants : [tenant, ...tenants];
-  return html`<label class="tenant"><span class="unseen">Tenant</span><select value=${tenant} onChange=${(/** @type {any} */ event) => go(address(event.target.value, []))}>
-    ${all.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>`;
+  return html`<label class="tenant"><span class="unseen">Tenant</span><${Choice} value=${tenant} options=${all.map((each) => [each, each])} set=${(/** @type {string} */ next) => go(address(next, []))} /></label>`;
 }
 
 function App() {
@@ -165,10 +165,8 @@ function App() {
       <${Link} to=${address(tenant, [])} class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="9" /><path d="M12 7v5l3.5 2" /></svg>Escapement<//>
       <${TenantChoice} tenant=${tenant} />
       <span class="space"></span>
-      <label><span class="unseen">Times</span><select value=${zone.mode} onChange=${(/** @type {any} */ event) => (setZone(event.target.value), redraw((turn) => turn + 1))}>
-        <option value="local">${zone.mode === 'local' ? zoneName() : 'Local time'}</option><option value="utc">UTC</option></select></label>
-      <label><span class="unseen">Colours</span><select value=${theme} onChange=${(/** @type {any} */ event) => setTheme(event.target.value)}>
-        <option value="system">Auto</option><option value="light">Light</option><option value="dark">Dark</option></select></label>
+      <label><span class="unseen">Times</span><${Choice} value=${zone.mode} set=${(/** @type {string} */ mode) => (setZone(mode), redraw((turn) => turn + 1))} options=${[['local', zone.mode === 'local' ? zoneName() : 'Local time'], ['utc', 'UTC']]} /></label>
+      <label><span class="unseen">Colours</span><${Choice} value=${theme} set=${setTheme} options=${[['system', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]} /></label>
       ${signedIn && html`<span class="who" title=${session.principal}>${words(session.role)}</span><button onClick=${leave}>Sign out</button>`}</header>
     <nav id="navigation" aria-label="Views" class=${open ? 'open' : ''}><ul>${NAVIGATION.filter(([, , may]) => may()).map(([part, title]) => html`<li key=${part}>
       <${Link} to=${address(tenant, part ? [part] : [])} aria-current=${page === part ? 'page' : undefined}>${title}<//></li>`)}

@@ -125,8 +125,7 @@ test('intervals, given times and every kind of target can be made', { timeout: 9
   const target = (kind) => page.getByLabel('Target', { exact: true }).selectOption(kind);
   await make('of-interval', async () => {
     await page.getByRole('button', { name: 'Every so often' }).click();
-    await page.getByLabel('Every', { exact: true }).fill('90');
-    await page.getByLabel('Unit').selectOption('60');
+    await page.getByLabel('Every', { exact: true }).fill('1h 30m');
     await page.locator('.preview').getByText(/90 minutes|1 hour/i).first().waitFor();
     await page.getByLabel('URL').fill('https://example.com/a');
     await page.getByLabel('Headers', { exact: true }).fill('X-Team: billing');
@@ -135,7 +134,7 @@ test('intervals, given times and every kind of target can be made', { timeout: 9
     await page.getByRole('button', { name: 'Create schedule' }).click();
     await page.locator('.failure').getByText('say whether your service gives tokens back').waitFor();
     await page.getByLabel('An event holds its token').selectOption('ON_DELIVERY');
-    await page.getByLabel('Deliver all within').fill('600s');
+    await page.getByLabel('Deliver all within').fill('10 min');
     await page.getByLabel('Spread').selectOption('EVEN');
     await page.getByText('More', { exact: true }).first().click();
     await page.getByLabel('Labels').fill('team: billing\nkind: sync');
@@ -169,25 +168,43 @@ test('intervals, given times and every kind of target can be made', { timeout: 9
   page.check();
 });
 
-test('decimal intervals are typed as they are meant, and shown as they are', { timeout: 90000 }, async () => {
+test('durations are typed as people type them, and shown in the same words', { timeout: 90000 }, async () => {
   await open('new-schedule');
   await page.getByLabel('Name', { exact: true }).fill('of-decimals');
   await page.getByRole('button', { name: 'Every so often' }).click();
   const every = page.getByLabel('Every', { exact: true });
-  assert.deepEqual([await every.inputValue(), await page.getByLabel('Unit').inputValue()], ['1', '3600']);
-  await page.getByLabel('Unit').selectOption('60');
+  const create = page.getByRole('button', { name: 'Create schedule' });
+  assert.equal(await every.inputValue(), '1 h');
   await every.fill('');
-  await every.pressSequentially('1.05');
-  assert.equal(await every.inputValue(), '1.05');
-  await page.getByLabel('Unit').selectOption('1');
-  await page.getByLabel('Unit').selectOption('60');
-  await every.fill('');
-  await every.pressSequentially('0.105');
+  await every.pressSequentially('1.05 min');
+  assert.equal(await every.inputValue(), '1.05 min'); // not changed while it is typed
+  await every.blur();
+  assert.equal(await every.inputValue(), '1 min 3 s');
   await page.getByLabel('URL').fill('https://example.com/a');
-  await page.getByRole('button', { name: 'Create schedule' }).click();
+
+  // Texts that are no durations are not sent: the first of them has the focus.
+  await page.getByLabel('First wait, up to').fill('soon');
+  await page.getByLabel('Give up after').fill('90');
+  await every.focus();
+  await main().getByText('Add a unit: 90 s, 90 min, 90 h or 90 d.').waitFor();
+  await create.click();
+  await page.getByText('This cannot be saved').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'field-retry-policy-min-backoff');
+  await page.locator('.failure').getByRole('link', { name: 'Give up after' }).click();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'field-retry-policy-max-age');
+  await page.getByLabel('First wait, up to').fill('250ms');
+  await page.getByLabel('Give up after').fill('60 d');
+  await create.click();
+  // What the server refuses stands at its field in our words.
+  await main().locator('#field-retry-policy-max-age-error').getByText('Write a value from 1 ms to 30 d.').waitFor();
+  await until(() => page.evaluate(() => document.activeElement.id === 'field-retry-policy-max-age'), 'the focus is on the wrong field');
+  await page.getByLabel('Give up after').fill('2d');
+  await create.click();
   await page.getByRole('heading', { name: 'of-decimals', exact: true }).waitFor();
-  await main().getByText('every 6.3 s', { exact: true }).waitFor();
-  assert.equal((await platform.api('GET', '/tenants/default/schedules/of-decimals')).interval.every, '6.300s');
+  await main().getByText('every 1 min 3 s', { exact: true }).waitFor();
+  await main().getByText('first wait up to 250 ms').waitFor();
+  const made = await platform.api('GET', '/tenants/default/schedules/of-decimals');
+  assert.deepEqual([made.interval.every, made.retryPolicy.minBackoff, made.retryPolicy.maxAge], ['63s', '0.250s', '172800s']);
   await platform.api('PATCH', '/tenants/default/schedules/of-decimals?updateMask=interval', { interval: { every: '90061.25s' } });
   await main().getByText('every 1 d 1 h 1 min 1.25 s', { exact: true }).waitFor();
 });
@@ -197,7 +214,7 @@ test('cron fields with a year are shown and edited with that year', { timeout: 6
   await open('schedules/of-a-year');
   await main().getByText('0 30 4 1 2 * 2031-2035', { exact: true }).waitFor();
   await open('schedules/of-a-year/edit');
-  await page.locator('.preview').getByText('2031-02-01 04:30:00').waitFor();
+  await page.locator('.preview').getByText('1 Feb 2031, 04:30:00 UTC+00:00').waitFor();
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { name: 'of-a-year', exact: true }).waitFor();
   const saved = await platform.api('GET', '/tenants/default/schedules/of-a-year');
@@ -270,6 +287,9 @@ test('a preview shows what clocks that change do', async () => {
 test('a schedule is paused, resumed, run and backfilled; the state changes without a reload', { timeout: 60000 }, async () => {
   await open('schedules/import-orders');
   await page.getByRole('button', { name: 'Pause import-orders' }).click();
+  await dialog().getByLabel('Reason').fill('x'.repeat(201));
+  await dialog().getByRole('button', { name: 'Pause' }).click();
+  await dialog().getByText('Write at most 200 characters.').waitFor();
   await dialog().getByLabel('Reason').fill('a test');
   await answer('Pause');
   await main().getByText('a test').first().waitFor(); // also in the sentence why it waits
@@ -460,6 +480,11 @@ test('a key is made, shown once, and revoked; the audit has both', { timeout: 60
 test('a tenant is made, gets quotas, and is suspended', { timeout: 60000 }, async () => {
   await open('tenants');
   await page.getByRole('button', { name: 'New tenant' }).click();
+  await dialog().getByLabel('Id').fill('Team A');
+  await dialog().getByRole('button', { name: 'Create' }).click();
+  await dialog().locator('.error').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.name), 'id');
+  assert.equal(await dialog().getByLabel('Id').inputValue(), 'Team A');
   await dialog().getByLabel('Id').fill('team-a');
   await answer('Create');
   await page.getByRole('link', { name: 'team-a' }).click();

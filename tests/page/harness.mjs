@@ -20,7 +20,7 @@ const folder = () => mkdtempSync(path.join(process.env.TEST_TMPDIR ?? tmpdir(), 
 /** Answers by path: /ok, /fail, /markup; counts what it got. */
 export async function startReceiver() {
   const got = [];
-  const state = { broken: true };
+  const state = { broken: true, error: 'the disk is full ' };
   const server = http.createServer((request, response) => {
     const chunks = [];
     request.on('data', (chunk) => chunks.push(chunk));
@@ -28,7 +28,7 @@ export async function startReceiver() {
       got.push({ path: request.url, body: Buffer.concat(chunks).toString(), id: request.headers['ce-id'] });
       const fails = request.url.startsWith('/fail') || (request.url.startsWith('/repairable') && state.broken);
       response.writeHead(fails ? 500 : 200, { 'Content-Type': 'text/plain' });
-      response.end(request.url.startsWith('/markup') || fails ? `${fails ? 'the disk is full ' : ''}${MARKUP}` : '{"rows":42,"took":"3 s"}');
+      response.end(request.url.startsWith('/markup') || fails ? `${fails ? state.error : ''}${MARKUP}` : '{"rows":42,"took":"3 s"}');
     });
   });
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
@@ -131,6 +131,8 @@ export async function openBrowser() {
 export async function openPage(browser, platform, { key = platform.key, where = '/ui/default', context: options = {}, signIn = platform.secure, init } = {}) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 }, timezoneId: ZONE, locale: 'en-GB', ...options });
   if (init) await context.addInitScript(init);
+  // Files of the page that are newer than those in the program.
+  if (process.env.PAGE) await context.route('**/ui/files/**', (route) => route.fulfill({ path: path.join(process.env.PAGE, path.basename(new URL(route.request().url()).pathname)) }));
   const page = await context.newPage();
   page.setDefaultTimeout(15000);
   const problems = [];

@@ -156,6 +156,83 @@ test('a target of which every attempt fails does not work', { timeout: 120000 },
   other.close();
 });
 
+test('nothing is green where all fails, and each number leads to the list of what it counts', { timeout: 120000 }, async () => {
+  await platform.schedule('always-fails', { cron: '0 0 1 1 *', eventCount: '2', calendar: 'holidays', retryPolicy: { maxAttempts: 1 }, target: { http: { uri: `${receiver.url}/fail` } } });
+  const names = [];
+  for (let i = 0; i < 3; i++) names.push((await platform.ended((await platform.run('always-fails')).name)).name);
+  await until(async () => Number((await platform.api('GET', '/tenants/default/schedules/always-fails')).failedCount) === 6, 'six failed events');
+  const page = await openPage(browser, platform);
+  const main = page.locator('main');
+  const open = async (where) => {
+    await page.goto(`${platform.origin}/ui/default/${where}`);
+    await main.locator('h1').waitFor();
+  };
+  const row = page.getByRole('row').filter({ hasText: 'always-fails' });
+  await open('schedules?q=always-fails');
+  await row.getByText('Enabled, always failed').waitFor();
+  assert.equal(await main.locator('.good').count(), 0);
+  await open('day?q=always-fails');
+  await row.getByRole('link', { name: '3 failed' }).waitFor();
+  assert.equal(await row.locator('.good').count(), 0);
+  await row.getByRole('link', { name: '3 failed' }).click();
+  await main.getByText('3 runs', { exact: true }).waitFor();
+  assert.equal(await page.getByRole('table', { name: 'Runs of always-fails' }).locator('.good').count(), 0);
+  await main.getByText('Enabled, always failed').waitFor();
+  await main.getByRole('link', { name: '6 failed' }).click();
+  await main.getByText('6 dead letters', { exact: true }).waitFor();
+  await open(names[0].split('/').slice(2).join('/'));
+  await main.locator('dd').getByRole('link', { name: '2 failed' }).first().click();
+  await page.waitForURL('**?outcome=FAILED');
+  await main.getByText('2 events', { exact: true }).last().waitFor();
+  assert.equal(await main.locator('.good').count(), 0);
+  await open('calendars/holidays');
+  await main.locator('dd').getByRole('link', { name: '1', exact: true }).click();
+  await main.getByText('1 schedule', { exact: true }).waitFor();
+  await open('policies');
+  await page.getByRole('link', { name: '2 held' }).click();
+  await main.getByText('2 holders', { exact: true }).waitFor();
+  await open('tenants');
+  const { scheduleCount } = await platform.api('GET', '/tenants/default:usage');
+  await main.getByRole('link', { name: `${scheduleCount} now` }).first().click();
+  await main.getByText(`${scheduleCount} schedules`, { exact: true }).waitFor();
+  await open('');
+  for (const [tile, noun] of [['Dead letters of a day', 'dead letters'], ['Due within an hour', 'schedule']]) {
+    await open('');
+    const figure = page.getByRole('link', { name: new RegExp(`^${tile}: \\d`) });
+    const number = await figure.innerText();
+    await figure.click();
+    await main.getByText(new RegExp(`^${number} ${noun}`)).waitFor();
+  }
+  page.check();
+  await page.context().close();
+});
+
+// For each zone a change of its clocks: a second before it, at it, and a second after it.
+const CHANGES = {
+  'Pacific/Auckland': ['2031-04-05T14:00:00Z', ['6 Apr 2031, 02:59:59 GMT+13', '6 Apr 2031, 02:00:00 GMT+12', '6 Apr 2031, 02:00:01 GMT+12'], '2031-04-06T00:00', '2031-04-05T11:00:00Z'],
+  'Europe/Berlin': ['2031-03-30T01:00:00Z', ['30 Mar 2031, 01:59:59', '30 Mar 2031, 03:00:00', '30 Mar 2031, 03:00:01'], '2031-03-30T02:30', '2031-03-30T01:30:00Z'],
+  'America/New_York': ['2031-11-02T06:00:00Z', ['2 Nov 2031, 01:59:59 GMT-4', '2 Nov 2031, 01:00:00 GMT-5', '2 Nov 2031, 01:00:01 GMT-5'], '2031-11-02T01:30', '2031-11-02T05:30:00Z'],
+  'America/Santiago': ['2031-09-07T04:00:00Z', ['6 Sept 2031, 23:59:59', '7 Sept 2031, 01:00:00', '7 Sept 2031, 01:00:01'], '2031-09-07T00:00', '2031-09-07T04:00:00Z'],
+};
+for (const [timezoneId, [change, texts, typed, due]] of Object.entries(CHANGES)) {
+  test(`times are those of clocks in ${timezoneId}, also where they change`, { timeout: 60000 }, async () => {
+    const id = timezoneId.toLowerCase().replace(/\W/g, '-');
+    for (const seconds of [-1, 0, 1]) await platform.api('POST', `/tenants/default/events?eventId=${id}${seconds + 1}`, { dueTime: new Date(Date.parse(change) + seconds * 1000).toISOString(), target: { http: { uri: `${receiver.url}/ok` } } });
+    const page = await openPage(browser, platform, { context: { timezoneId }, where: `/ui/default/events?q=${id}` });
+    await page.locator('main').getByText('3 events', { exact: true }).waitFor();
+    assert.deepEqual(await page.locator('tbody time').evaluateAll((all) => all.map((each) => each.title)), texts);
+    await page.goto(`${platform.origin}/ui/default/new-event`);
+    await page.getByLabel('Due (local time)').fill(typed);
+    await page.getByLabel('Id', { exact: true }).fill(`${id}-typed`);
+    await page.getByLabel('URL').fill(`${receiver.url}/ok`);
+    await page.getByRole('button', { name: 'Create event' }).click();
+    await page.getByRole('heading', { name: `Event ${id}-typed` }).waitFor();
+    assert.equal((await platform.api('GET', `/tenants/default/events/${id}-typed`)).dueTime, due);
+    page.check();
+    await page.context().close();
+  });
+}
+
 test('text of others is shown as text everywhere', { timeout: 60000 }, async () => {
   await platform.api('PATCH', '/tenants/default?updateMask=displayName', { displayName: MARKUP });
   const page = await openPage(browser, platform);

@@ -6,6 +6,7 @@ import { session } from '../parts/session.js';
 import { Badge, Head } from '../parts/basics.js';
 import { List } from '../parts/table.js';
 import { timeText, words } from '../parts/format.js';
+import { callState } from '../parts/state.js';
 import { Filters } from './schedules.js';
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
@@ -20,7 +21,7 @@ export function Audit({ tenant, query }) {
     { title: 'Call', cell: (/** @type {any} */ a) => a.method },
     { title: 'Resource', size: 20, wide: true, cell: (/** @type {any} */ a) => html`<code>${(a.resource ?? '').split('/').slice(2).join('/') || a.resource}</code>` },
     { title: 'Version', wide: true, cell: (/** @type {any} */ a) => (Number(a.versionBefore) || Number(a.versionAfter) ? `${Number(a.versionBefore) || '–'} → ${Number(a.versionAfter) || '–'}` : '') },
-    { title: 'Result', size: 13, cell: (/** @type {any} */ a) => html`<${Badge} state=${a.result === 'OK' ? 'OK' : 'REJECTED'} label=${a.result === 'OK' ? 'OK' : a.reason || a.result} />` },
+    { title: 'Result', size: 13, cell: (/** @type {any} */ a) => html`<${Badge} of=${callState(a)} />` },
     { title: 'From', wide: true, cell: (/** @type {any} */ a) => html`<span class="muted">${a.source}</span>` },
   ];
   return html`<${Head} title="Audit" note="Kept for 90 days." />

@@ -41,7 +41,7 @@ export function CalendarPage({ tenant, id }) {
     ${outdated > 0 && html`<p class="note">${counted(outdated, 'schedule')} still ${outdated === 1 ? 'has' : 'have'} former days.</p>`}
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[['Dates', c.dates?.length > 0 && c.dates.join(' ')], ['Rules', c.rules?.length > 0 && html`<code>${c.rules.join('; ')}</code>`],
       ['Days of', c.calendars?.length > 0 && c.calendars.map((/** @type {string} */ other) => html`<${Link} to=${address(tenant, ['calendars', idOf(other)])}>${idOf(other)}<//> `)], ['Except', c.exceptDates?.length > 0 && c.exceptDates.join(' ')],
-      ['Schedules', count(c.scheduleCount ?? 0)], ['Changed', html`<${Time} value=${c.updateTime} />`], ['Version', c.version]]} /></section>
+      ['Schedules', html`<${Link} to=${address(tenant, ['schedules'], { q: `calendar = "${id}"` })}>${count(c.scheduleCount)}<//>`], ['Changed', html`<${Time} value=${c.updateTime} />`], ['Version', c.version]]} /></section>
     <section class="card"><h2>Next days</h2>${c.nextDays?.length > 0 ? html`<p>${c.nextDays.join(' ')}</p>` : html`<p class="muted">None in the next ten years.</p>`}</section></div>`;
 }
 

@@ -8,7 +8,7 @@ import { act, ask } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Attempts, eventAddress, OperationProgress, redriveLetter } from '../parts/runs.js';
-import { agoText, count, counted, idOf, shownBytes, Time, timeText } from '../parts/format.js';
+import { agoText, count, counted, idOf, shortText, shownBytes, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 
 /** The API's filter of the address. @param {URLSearchParams} query */
@@ -61,7 +61,7 @@ export function DeadLetters({ tenant, query }) {
   const columns = [
     { title: 'Failed', cell: (/** @type {any} */ d) => html`<${Cell} to=${address(tenant, ['dead-letters', idOf(d.name)])}><time datetime=${d.createTime} title=${timeText(d.createTime)}>${agoText(d.createTime)}</time><//>` },
     { title: 'Schedule or event', cell: (/** @type {any} */ d) => (d.schedule ? idOf(d.schedule) : idOf(d.event)) },
-    { title: 'Error', size: 26, cell: (/** @type {any} */ d) => html`<span class="error">${d.reason}</span>` },
+    { title: 'Error', size: 26, cell: (/** @type {any} */ d) => html`<span class="error">${shortText(d.reason ?? '', 200)}</span>` },
     { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ d) => count(d.attempts) },
     { title: 'Due', size: 14, wide: true, cell: (/** @type {any} */ d) => timeText(d.dueTime) },
   ];

@@ -3,16 +3,17 @@ import { html, useRef, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
 import { call, get, post, quoted, useForm } from '../parts/api.js';
 import { can } from '../parts/session.js';
-import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
+import { Badges, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Attempts, eventAddress, deliveredId, redriveEvent } from '../parts/runs.js';
-import { agoText, count, exactText, idOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
+import { agoText, count, exactText, idOf, isoOfInput, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
+import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
 import { limitsOf, PayloadFields, PolicyFields, PolicyLinks, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
-import { Field, FieldErrors } from '../parts/fields.js';
+import { Field, FieldErrors, typedErrors } from '../parts/fields.js';
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
 export function Events({ tenant, query }) {
@@ -23,15 +24,15 @@ export function Events({ tenant, query }) {
   const filter = parts.filter(Boolean).join(' AND ');
   const columns = [
     { title: 'Event', size: 14, cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
-    { title: 'State', size: 14, cell: (/** @type {any} */ e) => html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />` },
+    { title: 'State', size: 14, cell: (/** @type {any} */ e) => html`<${Badges} of=${eventStates(e)} />` },
     { title: 'Due', wide: ended, cell: (/** @type {any} */ e) => html`<time datetime=${e.dueTime} title=${timeText(e.dueTime)}>${agoText(e.dueTime)}</time>` },
     ...(ended ? [
       { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` },
-      { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => count(e.attempts) },
+      { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${eventAddress(e.name)}>${count(e.attempts)}<//>` },
       { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     ] : [
-      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted">${targetText(e.target).join(' ')}</span>` },
-      { title: 'Error', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="error">${e.reason ?? ''}</span>` },
+      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetText(e.target).join(' ')}>${shortText(targetText(e.target).join(' '), 60)}</span>` },
+      { title: 'Error', size: 20, wide: true, cell: (/** @type {any} */ e) => e.reason && html`<span class="error">${shortText(e.reason, 200)}</span>` },
     ]),
   ];
   const tab = (/** @type {string} */ value, /** @type {string} */ title) => html`<button aria-pressed=${show === value ? 'true' : 'false'} onClick=${() => setQuery({ show: value, outcome: '', state: '', at: '' })}>${title}</button>`;
@@ -50,7 +51,7 @@ export function EventPage({ tenant, name }) {
   const ofRun = name.startsWith('schedules/');
   const { data: e, error, reload } = useData((signal) => (ofRun ? runEvent(full, signal) : get(`/v1/${full}`, {}, signal)), [full, turn], (event) => (event.state === 'ENDED' ? 0 : 2000));
   const why = useWhy(full, [turn, e?.status]);
-  if (error && !e) return html`<${Failure} error=${error} retry=${reload} whole />${why && html`<p>${why}</p>`}`;
+  if (error && !e) return html`<${Failure} error=${error} retry=${reload} whole />${why.summary && html`<p>${why.summary}</p>`}`;
   if (!e) return html`<${Loading} />`;
   const changed = () => setTurn((t) => t + 1);
   const cancel = async () => {
@@ -67,7 +68,7 @@ export function EventPage({ tenant, name }) {
       ${can('OPERATOR') && e.outcome === 'FAILED' && html`<button onClick=${() => redriveEvent(e, changed)}>Redrive</button>`}
       ${can('OPERATOR') && !ofRun && e.state === 'PENDING' && html`<button onClick=${cancel}>Cancel</button>`}<//>
     <section class="card"><${Facts} items=${[
-      ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
+      ['State', html`<${Badges} of=${eventStates(e, why.gates)} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why.summary], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
       ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
@@ -101,10 +102,11 @@ export function NewEvent({ tenant }) {
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (throttling.failure) return setFailure(throttling.failure);
+    const wrong = typedErrors() ?? throttling.failure;
+    if (wrong) return setFailure(wrong);
     try {
       first.current ||= new Date().toISOString();
-      const dueTime = due ? new Date(due).toISOString() : first.current;
+      const dueTime = due ? isoOfInput(due) : first.current;
       const made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { eventId: id }, body: { ...draft, dueTime }, form });
       go(eventAddress(made.name));
     } catch (error) {
@@ -114,7 +116,7 @@ export function NewEvent({ tenant }) {
   return html`<${Head} title="New event" above=${html`<${Link} to=${address(tenant, ['events'])}>Events<//>`} /><form class="form" onSubmit=${submit} novalidate>
     <${FieldErrors} error=${failure} />
     <fieldset><legend>When</legend>
-      <${Field} path="due_time" label="Due (local time)" hint="Empty: at once." error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} type="datetime-local" value=${due} onInput=${(/** @type {any} */ e) => setDue(e.target.value)} />`}<//>
+      <${Field} path="due_time" label=${zone.mode === 'utc' ? 'Due (UTC)' : 'Due (local time)'} hint="Empty: at once." error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} type="datetime-local" value=${due} onInput=${(/** @type {any} */ e) => setDue(e.target.value)} />`}<//>
       <${Field} path="event_id" label="Id" hint="Empty: the server makes one." error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} value=${id} onInput=${(/** @type {any} */ e) => setId(e.target.value)} />`}<//></fieldset>
     <${TargetFields} draft=${draft} set=${set} error=${failure} prefix="event" /><${PayloadFields} draft=${draft} set=${set} error=${failure} />
     <fieldset><legend>How fast</legend><${PolicyFields} throttling=${throttling} draft=${draft} set=${set} error=${failure} /></fieldset>

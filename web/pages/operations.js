@@ -6,13 +6,14 @@ import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { OperationProgress, runAddress } from '../parts/runs.js';
+import { operationState } from '../parts/state.js';
 import { agoText, count, idOf, Time, words } from '../parts/format.js';
 
 /** @param {{tenant: string}} props */
 export function Operations({ tenant }) {
   const columns = [
     { title: 'Work', cell: (/** @type {any} */ o) => html`<${Cell} to=${address(tenant, ['operations', idOf(o.name)])}>${words(o.kind)}<//>` },
-    { title: 'State', cell: (/** @type {any} */ o) => html`<${Badge} state=${o.state} final />` },
+    { title: 'State', cell: (/** @type {any} */ o) => html`<${Badge} of=${operationState(o)} />` },
     { title: 'Done', number: true, cell: (/** @type {any} */ o) => `${count(Number(o.doneCount ?? 0) + Number(o.failedCount ?? 0))} of ${count(o.totalCount)}` },
     { title: 'What', wide: true, cell: (/** @type {any} */ o) => html`<code>${o.run ? o.run.split('/').slice(2).join('/') : o.filter || (o.kind === 'CANCEL_EVENTS' ? 'events by name' : 'all dead letters')}</code>` },
     { title: 'Begun', wide: true, cell: (/** @type {any} */ o) => agoText(o.createTime) },

@@ -9,8 +9,9 @@ import { useData } from '../parts/data.js';
 import { Rows } from '../parts/table.js';
 import { LoadMap } from '../parts/load_map.js';
 import { eventAddress } from '../parts/runs.js';
-import { agoText, count, counted, durationText, idOf, secondsOf, timeText, whenText, words } from '../parts/format.js';
-import { deliveredPerSecond, inTrouble, targetColumns } from './targets.js';
+import { agoText, count, counted, durationText, idOf, secondsOf, timeText, whenText } from '../parts/format.js';
+import { CLOCK_HELD, inTrouble, replicaState, storeState } from '../parts/state.js';
+import { deliveredPerSecond, targetColumns } from './targets.js';
 
 // Rows that are read to count them; beyond, the figure says "200+".
 const SOME = 200;
@@ -19,7 +20,7 @@ const POLICIES_MAX = 20; // policies whose waiting events are counted
 const atLeast = (rows, next) => `${count(rows?.length ?? 0)}${next ? '+' : ''}`;
 
 /** @param {{title: string, value: any, note?: any, tone?: string, to?: string}} props */
-const Tile = ({ title, value, note, tone, to }) => html`<section class=${`tile ${tone ?? ''}`}><h2>${to ? html`<${Link} to=${to}>${title}<//>` : title}</h2><p class="figure">${value}</p><p class="muted">${note}</p></section>`;
+const Tile = ({ title, value, note, tone, to }) => html`<section class=${`tile ${tone ?? ''}`}><h2>${title}</h2><p class="figure">${to ? html`<${Link} to=${to} aria-label=${`${title}: ${value}`}>${value}<//>` : value}</p><p class="muted">${note}</p></section>`;
 
 /** A histogram of this process's metrics: [[bound, count below it]…]. @param {string} text @param {string} name */
 export function histogram(text, name) {
@@ -89,13 +90,13 @@ export function Overview({ tenant, query }) {
   ];
   return html`<${Head} title="Overview" />
     <div class="tiles">
-      <${Tile} title="Due within an hour" to=${address(tenant, ['schedules'])} value=${soon ? atLeast(soon.rows, soon.next) : '…'} note=${paused && html`schedules; <${Link} to=${address(tenant, ['schedules'], { state: 'PAUSED' })}>${atLeast(paused.schedules, paused.nextPageToken)} paused<//>`} />
-      <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'])} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue.length ? sinceDue(overdue[0].dueTime) : 'no one-off event waits behind its time')} tone=${toneOf(overdue[0]?.dueTime)} />
+      <${Tile} title="Due within an hour" to=${address(tenant, ['schedules'], { q: `next_time < "${new Date(Date.now() + 3600000).toISOString()}"` })} value=${soon ? atLeast(soon.rows, soon.next) : '…'} note=${paused && html`schedules; <${Link} to=${address(tenant, ['schedules'], { state: 'PAUSED' })}>${atLeast(paused.schedules, paused.nextPageToken)} paused<//>`} />
+      <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'], { q: `due_time < "${new Date().toISOString()}"` })} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue.length ? sinceDue(overdue[0].dueTime) : 'no one-off event waits behind its time')} tone=${toneOf(overdue[0]?.dueTime)} />
       ${waiting && waiting.policies > 0 && html`<${Tile} title="Waiting for tokens" to=${address(tenant, ['policies'])} value=${`${count(waiting.number)}${waiting.more ? '+' : ''}`} note=${waiting.first ? `events of policies; ${sinceDue(waiting.first)}` : 'no event waits for its policy'} tone=${toneOf(waiting.first)} />`}
       <${Tile} title="Delivered" to=${address(tenant, ['targets'])} value=${targets ? `${perSecond.toFixed(1)}/s` : '…'} note="by handlers, over the last minute" />
       ${!session.tenant && html`<${Lateness} />`}
       <${Tile} title="Dead letters of a day" to=${address(tenant, ['dead-letters'], { within: '24' })} value=${dead ? atLeast(dead.deadLetters, dead.nextPageToken) : '…'} tone=${dead?.deadLetters?.length ? 'bad' : ''} note=${dead?.deadLetters?.length ? `the last ${agoText(dead.deadLetters[0].createTime)}` : dead && 'nothing failed for good'} />
-      <${Tile} title="Targets in trouble" to=${address(tenant, ['targets'])} value=${targets ? count(trouble.length) : '…'} tone=${trouble.length ? 'bad' : ''} note=${targets && `of ${counted(targets.length, 'target')} in use`} /></div>
+      <${Tile} title="Targets in trouble" to=${address(tenant, ['targets'])} value=${targets ? count(trouble.length) : '…'} tone=${trouble.length ? 'bad' : ''} note=${targets && html`of <${Link} to=${address(tenant, ['targets'])}>${counted(targets.length, 'target')}<//> in use`} /></div>
     ${trouble.length > 0 && html`<h2>Targets in trouble</h2><${Rows} rows=${trouble} columns=${targetColumns} caption="Targets in trouble" rowId=${(/** @type {any} */ t) => t.name} />`}
     ${overdue.length > 0 && html`<h2>Overdue one-off events</h2><ul class="plain card">${overdue.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${eventAddress(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)}${e.policy && html`, under the policy <${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>`} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
     <h2>Due within an hour</h2>
@@ -123,7 +124,7 @@ function Platform() {
       return html`<section class="card" key=${kind}><h3>${title}</h3><ul class="plain">${owners.map((owner) => html`<li key=${owner}><code>${owner}</code> owns ${counted(leases.filter((/** @type {any} */ l) => l.owner === owner).length, 'part')}</li>`)}</ul>
         ${free.length > 0 && html`<p class="error">${count(free.length)} ${parts} have no owner: their work waits.</p>`}<p class="muted">${count(leases.length)} ${parts}</p></section>`;
     })}
-    <section class="card"><h3>Store</h3><${Facts} items=${[['Commits', !store.acceptsCommits ? html`<${Badge} label="Refused: the disk is full" tone="bad" />` : html`<${Badge} label="Accepted" tone="good" />`], ['Last commit', count(store.commitSeq)],
-      ['Clock', clock.held ? html`<${Badge} label="Held: confirm the clock" tone="bad" />` : `differs by ${durationText(secondsOf(clock.disagreement))}`],
-      ...(store.replication?.replicas ?? []).map((/** @type {any} */ r) => [r.storeId, html`<${Badge} label=${words(r.role)} tone=${r.role === 'LEADER' ? 'good' : 'idle'} /> ${r.problem}`])]} /></section></div>`;
+    <section class="card"><h3>Store</h3><${Facts} items=${[['Commits', html`<${Badge} of=${storeState(store)} />`], ['Last commit', count(store.commitSeq)],
+      ['Clock', clock.held ? html`<${Badge} of=${CLOCK_HELD} />` : `differs by ${durationText(secondsOf(clock.disagreement))}`],
+      ...(store.replication?.replicas ?? []).map((/** @type {any} */ r) => [r.storeId, html`<${Badge} of=${replicaState(r)} /> ${r.problem}`])]} /></section></div>`;
 }

@@ -7,11 +7,12 @@ import { Badge, Facts, Failure, Head, Loading, Progress } from '../parts/basics.
 import { act, ask, say } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Field, FieldErrors, Select, Text } from '../parts/fields.js';
+import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { HourChart } from '../parts/hour_chart.js';
 import { eventAddress } from '../parts/runs.js';
+import { OVERDUE, OVERRIDE } from '../parts/state.js';
 import { Filters } from './schedules.js';
-import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time, timeText } from '../parts/format.js';
+import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time, timeAfter, timeText } from '../parts/format.js';
 
 /** @param {any} limits of a policy, or of each of its keys @param {string} of */
 const limitTexts = (limits, of) => [Number(limits?.maxConcurrent) > 0 && `${count(limits.maxConcurrent)}${of} at once`, Number(limits?.maxPerSecond) > 0 && `${limits.maxPerSecond}${of} per second`];
@@ -44,19 +45,20 @@ export function Policies({ tenant }) {
   const columns = [
     { title: 'Name', cell: (/** @type {any} */ p) => html`<${Cell} to=${address(tenant, ['policies', idOf(p.name)])}>${idOf(p.name)}<//> <span class="muted">${p.displayName}</span>` },
     { title: 'State', size: 12, cell: (/** @type {any} */ p) => html`<${Badge} state=${p.state} />` },
-    { title: 'Limit', cell: (/** @type {any} */ p) => html`${p.overrides?.length > 0 && html`<${Badge} label="Override" tone="warn" /> `}${limitText(p)}` },
-    { title: 'Held and waiting', size: 16, wide: true, cell: (/** @type {any} */ p) => html`<${Usage} name=${p.name} />` },
+    { title: 'Limit', cell: (/** @type {any} */ p) => html`${p.overrides?.length > 0 && html`<${Badge} of=${OVERRIDE} /> `}${limitText(p)}` },
+    { title: 'Held and waiting', size: 16, wide: true, cell: (/** @type {any} */ p) => html`<${Usage} policy=${p} />` },
     { title: 'Hold time', wide: true, cell: (/** @type {any} */ p) => exactText(p.holdTimeout) },
   ];
   return html`<${Head} title="Policies" note="How many events may be out at once, over all schedules and one-off events of a policy.">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-policy'])}>New policy<//>`}<//>
     <${List} path=${`/v1/tenants/${tenant}/policies`} field="policies" columns=${columns} caption="Policies" noun="policies" empty="There is no policy yet." />`;
 }
 
-/** @param {{name: string}} props */
-function Usage({ name }) {
+/** @param {{policy: any}} props */
+function Usage({ policy: { name, perKey } }) {
   const { data: u } = useData((signal) => get(`/v1/${name}:usage`, { pageSize: 1 }, signal), [name], 5000);
+  const [, tenant, , id] = name.split('/');
   if (!u) return html`<span class="muted">…</span>`;
-  return html`${count(u.heldCount)} held, ${count(u.waitingCount)}${u.waitingTruncated ? '+' : ''} waiting`;
+  return html`<${Link} to=${address(tenant, ['policies', id])}>${count(u.heldCount)} held<//>, <${Link} to=${address(tenant, ['policies', id], { show: perKey ? 'keys' : '' })}>${count(u.waitingCount)}${u.waitingTruncated ? '+' : ''} waiting<//>`;
 }
 
 /** Ends an override, after a question. @param {string} name of the policy @param {any} o @param {() => void} done */
@@ -105,8 +107,10 @@ export function Policy({ tenant, id, query }) {
   const p = u.policy;
   const changed = () => setTurn((t) => t + 1);
   const pause = async () => {
-    const values = await ask({ title: `Pause ${id}?`, text: 'No further event of it goes out. Consumers can still give tokens back.', action: 'Pause', fields: [{ name: 'reason', label: 'Reason (optional)' }] });
-    if (values && (await act(`${id} is paused.`, () => post(`/v1/${name}:pause`, { reason: values.reason })))) changed();
+    const values = await ask({ title: `Pause ${id}?`, text: 'No further event of it goes out. Consumers can still give tokens back.', action: 'Pause', work: ({ reason }) => post(`/v1/${name}:pause`, { reason }), fields: [{ name: 'reason', label: 'Reason (optional)' }] });
+    if (!values) return;
+    say(`${id} is paused.`);
+    changed();
   };
   const resume = async () => {
     if (await act(`${id} is resumed.`, () => post(`/v1/${name}:resume`))) changed();
@@ -122,7 +126,7 @@ export function Policy({ tenant, id, query }) {
   const columns = [
     { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${eventAddress(isOneOff(h.event) ? h.event : h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
     { title: 'Key', wide: true, cell: (/** @type {any} */ h) => (h.policyKey || p.perKey ? html`<${Key} value=${h.policyKey} />` : '') },
-    { title: 'Held for', cell: (/** @type {any} */ h) => html`${durationText(secondsOf(h.age))} ${h.overdue && html`<${Badge} label="Overdue" tone="warn" />`}` },
+    { title: 'Held for', cell: (/** @type {any} */ h) => html`${durationText(secondsOf(h.age))} ${h.overdue && html`<${Badge} of=${OVERDUE} />`}` },
     { title: 'Accepted', wide: true, cell: (/** @type {any} */ h) => (h.deliveredTime ? agoText(h.deliveredTime) : html`<span class="muted">not yet</span>`) },
     { title: 'Expires', wide: true, cell: (/** @type {any} */ h) => (h.expireTime ? agoText(h.expireTime) : '–') },
     { title: 'Actions', hidden: true, cell: (/** @type {any} */ h) => can('OPERATOR') && html`<button aria-label=${`Release the token of ${h.event}`} onClick=${() => release(h)}>Release</button>` },
@@ -174,6 +178,8 @@ export function PolicyForm({ tenant, id }) {
   const setKey = (/** @type {any} */ changes) => set({ perKey: { ...draft.perKey, ...changes } });
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
+    const wrong = typedErrors();
+    if (wrong) return setFailure(wrong);
     // Without a value in any of its fields there are no limits for keys.
     const ofKeys = limitsOf(draft.perKey ?? {});
     const body = { ...limitsOf(draft), perKey: Object.values(ofKeys).some((value) => Number(value ?? 0) !== 0) ? ofKeys : undefined };
@@ -197,14 +203,12 @@ export function PolicyForm({ tenant, id }) {
     ${keyInput('maxConcurrent', 'max_concurrent', 'Events of one key out at once', 'For each policy key, such as a customer, beside the limits above. Empty or 0: no limit.')}
     ${keyInput('maxPerSecond', 'max_per_second', 'Events of one key per second', 'For each policy key. Empty or 0: no limit.')}
     ${keyInput('burst', 'burst', 'Burst of one key', 'Events of one key that may go at once after a pause, on top of its rate.')}
-    ${input('holdTimeout', 'hold_timeout', 'Hold time', 'How long a consumer may work on an event: 3600s')}
+    <${Duration} path="hold_timeout" label="Hold time" hint="How long a consumer may work on an event, such as 1 h" error=${failure} value=${draft.holdTimeout} set=${(/** @type {any} */ holdTimeout) => set({ holdTimeout })} />
     <${Select} path="on_expiry" label="When the hold time ends" error=${failure} value=${draft.onExpiry ?? 'RECLAIM'} set=${(/** @type {string} */ v) => set({ onExpiry: v })} options=${[['RECLAIM', 'Take the token back; the attempt has failed'], ['HOLD', 'The consumer keeps it, shown as overdue']]} />
     <${Select} path="fairness" label="Who goes first" error=${failure} value=${draft.fairness ?? 'BY_SCHEDULE'} set=${(/** @type {string} */ v) => set({ fairness: v })} options=${[['BY_SCHEDULE', 'Schedules take turns'], ['FIFO', 'The event that was due first'], ['BY_KEY', 'Keys take turns']]} hint="Keys take turns only if the policy limits each key." />
     <${Select} path="retries" label="After a failed attempt" error=${failure} value=${draft.retries ?? 'FREE_TOKEN'} set=${(/** @type {string} */ v) => set({ retries: v })} options=${[['FREE_TOKEN', 'The token is free for other events'], ['KEEP_TOKEN', 'The event keeps its token']]} hint="If it keeps the token and 1 event of one key may be out at once, the events of a key go out one at a time, and none overtakes one that is retried." /></fieldset>
     <div class="actions"><button class="primary">${id ? 'Save' : 'Create policy'}</button></div></form>`;
 }
-
-const MINUTE_MS = 60000;
 
 /** Other limits for a time. @param {{tenant: string, id: string, query: URLSearchParams}} props */
 export function OverrideForm({ tenant, id, query }) {
@@ -212,8 +216,7 @@ export function OverrideForm({ tenant, id, query }) {
   const [draft, setDraft] = useState(/** @type {any} */ ({}));
   const [ofKey, setOfKey] = useState(query.get('of') === 'key');
   const [policyKey, setPolicyKey] = useState(query.get('key') ?? '');
-  const [length, setLength] = useState('1');
-  const [unit, setUnit] = useState(String(60 * MINUTE_MS));
+  const [length, setLength] = useState(/** @type {string|undefined} */ ('3600s'));
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const { data: p, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name]);
   if (error && !p) return html`<${Failure} error=${error} retry=${reload} whole />`;
@@ -223,8 +226,9 @@ export function OverrideForm({ tenant, id, query }) {
   const now = (/** @type {any} */ limit) => `Otherwise ${limitNumber(limit, 'no limit')}.`;
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    const end = new Date(Date.now() + Number(length) * Number(unit));
-    const override = { ...limitsOf(draft), policyKey: ofKey ? policyKey : undefined, expireTime: length && Number.isFinite(end.getTime()) ? end.toISOString() : undefined };
+    const wrong = typedErrors();
+    if (wrong) return setFailure(wrong);
+    const override = { ...limitsOf(draft), policyKey: ofKey ? policyKey : undefined, expireTime: timeAfter(length) };
     try {
       await post(`/v1/${name}:override`, { override });
       say('The override is in force.');
@@ -243,8 +247,7 @@ export function OverrideForm({ tenant, id, query }) {
     ${input('maxPerSecond', 'max_per_second', 'Events per second', `${now(limits.maxPerSecond)} Empty: stays so.`)}
     ${input('burst', 'burst', 'Burst', 'Events that may go at once after a pause, on top of the rate.')}
     ${input('reason', 'reason', 'Reason', 'Shown to others, at most 200 characters.', 'text')}
-    <${Text} path="expire_time" label="For how long" hint="Then it ends by itself. At most 30 days." type="number" error=${failure} value=${length} set=${setLength} rest=${NUMBER} />
-    <${Select} path="override_unit" label="Unit" value=${unit} set=${setUnit} options=${[[String(MINUTE_MS), 'minutes'], [String(60 * MINUTE_MS), 'hours'], [String(24 * 60 * MINUTE_MS), 'days']]} /></fieldset>
+    <${Duration} path="expire_time" label="For how long" hint="Such as 90 min. Then it ends by itself. At most 30 d." error=${failure} value=${length} set=${setLength} /></fieldset>
     ${before && html`<p class="note">It replaces an override that is in force: ${overrideText(before)}, until ${timeText(before.expireTime)}: ${before.reason}</p>`}
     <div class="actions"><button class="primary">Override limits</button></div></form>`;
 }

@@ -2,14 +2,15 @@
 import { html, useState } from '../parts/view.js';
 import { address, Link, setQuery } from '../parts/router.js';
 import { get, getAll } from '../parts/api.js';
-import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
+import { Badges, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { closesText, eventAddress, isLate, OperationProgress, OutcomeBar, ratesText, RunActions, RunBadge, runCounts, RunReport, runSeconds } from '../parts/runs.js';
-import { agoText, count, counted, durationText, idOf, shownBytes, Time, timeText, words } from '../parts/format.js';
+import { closesText, eventAddress, OperationProgress, OutcomeBar, ratesText, RunActions, RunBadge, RunCounts, RunReport } from '../parts/runs.js';
+import { eventStates, isLate, runSeconds, tokenlessCount } from '../parts/state.js';
+import { agoText, count, counted, durationText, idOf, shortText, shownBytes, Time, timeText, words } from '../parts/format.js';
 
 /** What the target answered or why it failed, in one line. @param {any} event */
-export const answerText = (event) => (event.reason || (event.output ? shownBytes(event.output) : '')).replace(/\s+/g, ' ').slice(0, 200);
+export const answerText = (event) => shortText((event.reason || (event.output ? shownBytes(event.output) : '')).replace(/\s+/g, ' '), 200);
 
 /** @param {{tenant: string, id: string, occurrence: string, query: URLSearchParams}} props */
 export function Run({ tenant, id, occurrence, query }) {
@@ -29,8 +30,8 @@ export function Run({ tenant, id, occurrence, query }) {
   const mine = (operations ?? []).filter((/** @type {any} */ operation) => operation.run === name);
   const columns = [
     { title: 'Event', cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
-    { title: 'Result', size: 17, cell: (/** @type {any} */ e) => html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />` },
-    { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => count(e.attempts) },
+    { title: 'Result', size: 17, cell: (/** @type {any} */ e) => html`<${Badges} of=${eventStates(e)} />` },
+    { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${eventAddress(e.name)}>${count(e.attempts)}<//>` },
     { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => (e.completeTime ? html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` : '–') },
   ];
@@ -38,10 +39,10 @@ export function Run({ tenant, id, occurrence, query }) {
   return html`<${Head} title=${`Run of ${timeText(run.nominalTime)}`} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//> / <${Link} to=${address(tenant, ['schedules', id])}>${id}<//>`}>
       <${RunActions} run=${run} done=${changed} /><//>
     <section class="card"><${OutcomeBar} run=${run} /><${Facts} items=${[
-      ['Result', html`<${RunBadge} run=${run} />`], ['Events', runCounts(run)], ['Due', html`<${Time} value=${run.nominalTime} />`],
+      ['Result', html`<${RunBadge} run=${run} gates=${why.gates} />`], ['Events', html`<${RunCounts} run=${run} />`], ['Due', html`<${Time} value=${run.nominalTime} />`],
       ['Ended', run.completeTime && html`<${Time} value=${run.completeTime} /> after ${durationText(runSeconds(run))}`],
       ['Window', run.window && html`${words(run.window.state)}, ${closesText(run)} <${Time} value=${run.window.closeTime} />`], ['Events ended', run.window && ratesText(run)],
-      [last > 0 ? 'Why its last event waits' : 'Why its event waits', why], ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
+      [last > 0 ? 'Why its last event waits' : 'Why its event waits', why.summary], ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
       ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', Number(run.version) > 0 && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
       ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
     ${run.report && html`<${RunReport} run=${run} done=${changed} />`}
@@ -54,7 +55,7 @@ export function Run({ tenant, id, occurrence, query }) {
 
 /** @param {any} run @param {string|undefined} policy that of its schedule */
 function whyLate(run, policy) {
-  const waiting = ['granted', 'cancelled', 'expired', 'skipped'].reduce((rest, kind) => rest - Number(run[`${kind}Count`] ?? 0), Number(run.eventCount));
+  const waiting = tokenlessCount(run);
   if (run.state === 'ACTIVE' && waiting > 0 && (policy || Number(run.grantedCount) > 0)) {
     return html`${counted(waiting, 'event')} of it ${waiting === 1 ? 'waits' : 'wait'} for tokens of the throttling policy ${policy && html`<${Link} to=${eventAddress(policy)}>${idOf(policy)}<//>`}`;
   }

@@ -6,12 +6,14 @@ import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask, say } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
+import { Choice } from '../parts/fields.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
 import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
-import { agoText, count, counted, exactText, idOf, shownBytes, targetText, Time, timeText, whenText, words } from '../parts/format.js';
+import { agoText, civilText, count, counted, exactText, idOf, inputOf, isoOfInput, shownBytes, targetText, Time, timeText, whenText, words, zoneName } from '../parts/format.js';
+import { scheduleState } from '../parts/state.js';
 import { ScheduleActions } from './schedules.js';
-import { Timeline, today } from '../parts/timeline.js';
+import { dayAfter, Timeline, today } from '../parts/timeline.js';
 
 /** The request of a preview of these times. @param {any} s */
 export const previewOf = (s) => ({
@@ -30,21 +32,20 @@ export const NOTES = {
 
 /** @param {{preview: any}} props */
 export const Occurrences = ({ preview }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
-  <code>${(each.localTime ?? '').replace('T', ' ').replace(/(\.\d{3})\d+/, '$1')}</code> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
+  <time datetime=${each.time} title=${timeText(each.time)}>${civilText(each.localTime ?? '')}</time> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
   ${!(preview.occurrences ?? []).length && html`<p class="muted">It does not fire again.</p>`}
   ${(preview.warnings ?? []).map((text) => html`<p class="note">${text}</p>`)}`;
 
 /** Fires the occurrences of a past range, call by call, and says how far it is. @param {any} schedule @param {() => void} done */
 async function backfill(schedule, done) {
   const id = idOf(schedule.name);
-  const day = new Date(Date.now() - 86400000).toISOString().slice(0, 16);
   const values = await ask({
     title: `Backfill ${id}`, action: 'Count them', text: 'Fires the occurrences of a past time that have not fired. Those that have fired are left alone.',
-    fields: [{ name: 'from', label: 'From (UTC)', type: 'datetime-local', value: day }, { name: 'to', label: 'To (UTC)', type: 'datetime-local', value: new Date().toISOString().slice(0, 16) }],
+    fields: [{ name: 'from', label: `From (${zoneName()})`, type: 'datetime-local', value: inputOf(Date.now() - 86400000) }, { name: 'to', label: `To (${zoneName()})`, type: 'datetime-local', value: inputOf(Date.now()) }],
   });
   if (!values) return;
   const path = `/v1/${schedule.name}:backfill`;
-  const range = { startTime: `${values.from}:00Z`, endTime: `${values.to}:00Z`, maxOccurrences: 1000 };
+  const range = { startTime: isoOfInput(values.from), endTime: isoOfInput(values.to), maxOccurrences: 1000 };
   const counted_ = await act('', () => post(path, { ...range, validateOnly: true }));
   if (!counted_) return;
   const some = counted_.nextStartTime ? 'at least ' : '';
@@ -61,6 +62,9 @@ async function backfill(schedule, done) {
     done();
   });
 }
+
+/** @type {[string, string][]} */
+const RUN_STATES = [['', 'Any'], ['UPCOMING', 'Upcoming'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']];
 
 /** @param {any} policy */
 function retryText(policy = {}) {
@@ -83,15 +87,16 @@ export function Schedule({ tenant, id, query }) {
     if (sure && (await act(`${id} is deleted.`, () => call('DELETE', `/v1/${name}`)))) go(address(tenant, ['schedules']));
   };
   const state = query.get('state') ?? '';
-  const from = query.get('from') ?? '';
-  const filter = [state && `state = ${state}`, from && `nominal_time >= "${from}T00:00:00Z"`].filter(Boolean).join(' AND ');
+  const from = dayAfter(query.get('from') ?? '', 0);
+  const until = dayAfter(query.get('until') ?? '', 0);
+  const filter = [state && `state = ${state}`, from && `nominal_time >= "${isoOfInput(`${from}T00:00`)}"`, until && `nominal_time < "${isoOfInput(`${dayAfter(until, 1)}T00:00`)}"`].filter(Boolean).join(' AND ');
   const [kind, place] = targetText(s.target);
   return html`<${Head} title=${id} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//>`} note=${s.displayName}>
       <${ScheduleActions} schedule=${s} done=${changed} />
       ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
-      ['State', html`<${Badge} state=${s.state} /> ${s.pauseReason}`],
+      ['State', html`<${Badge} of=${scheduleState(s, why.gates)} /> ${s.pauseReason}`],
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],
       ['Time zone', s.timeZone],
       ['Not on the days of', s.calendar && html`<${Link} to=${address(tenant, ['calendars', idOf(s.calendar)])}>${idOf(s.calendar)}<//>${{ NEXT: ', but on the next other day', PREVIOUS: ', but on the last other day before it' }[/** @type {string} */ (s.onExcluded)] ?? ''}`],
@@ -104,15 +109,15 @@ export function Schedule({ tenant, id, query }) {
       ['Missed runs', words(s.misfirePolicy?.action || 'FIRE_ALL')],
       ['If the last run is active', words(s.overlapPolicy || 'ALLOW')],
       ['Labels', Object.entries(s.labels ?? {}).map(([key, value]) => html`<span class="badge idle">${key}: ${value}</span> `)],
-      ['Since its creation', `${count(s.succeededCount)} succeeded, ${count(s.failedCount)} failed`],
+      ['Since its creation', html`<${Link} to=${address(tenant, ['schedules', id], { state: 'COMPLETED' })}>${count(s.succeededCount)} succeeded<//>, <${Link} to=${address(tenant, ['dead-letters'], { schedule: id })}>${count(s.failedCount)} failed<//>`],
       ['Changed', html`<${Time} value=${s.updateTime} />`]]} />
       ${s.payload && html`<details><summary>Payload</summary><${TextBox} text=${shownBytes(s.payload)} label="Payload" /></details>`}</section>
-    <section class="card"><h2>Next</h2>${why && html`<p>${why}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
+    <section class="card"><h2>Next</h2>${why.summary && html`<p>${why.summary}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
     <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${today()} /></section>
     <h2>Runs</h2>
-    <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><select value=${state} onChange=${(/** @type {any} */ event) => setQuery({ state: event.target.value, at: '' })}>
-      ${[['', 'Any'], ['UPCOMING', 'Upcoming'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']].map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>
-      <label class="field"><span>Since (UTC)</span><input type="date" value=${from} onChange=${(/** @type {any} */ event) => setQuery({ from: event.target.value, at: '' })} /></label></form>
+    <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><${Choice} value=${state} set=${(/** @type {string} */ next) => setQuery({ state: next, at: '' })} options=${RUN_STATES} /></label>
+      <label class="field"><span>Since</span><input type="date" value=${from} onChange=${(/** @type {any} */ event) => setQuery({ from: event.target.value, at: '' })} /></label>
+      <label class="field"><span>Until</span><input type="date" value=${until} onChange=${(/** @type {any} */ event) => setQuery({ until: event.target.value, at: '' })} /></label></form>
     <${List} path=${`/v1/${name}/runs`} field="runs" query=${{ orderBy: 'nominal_time desc', filter }} columns=${runColumns(changed, Boolean(s.window))} caption=${`Runs of ${id}`} noun="runs" every=${3000} refreshKey=${turn}
       rowId=${(/** @type {any} */ run) => run.name} empty=${filter ? 'No run matches.' : 'It has not run yet.'} />`;
 }

@@ -6,9 +6,9 @@ import { Failure, Head, Loading } from '../parts/basics.js';
 import { session } from '../parts/session.js';
 import { useData } from '../parts/data.js';
 import { say } from '../parts/dialog.js';
-import { Field, FieldErrors, Select, Text } from '../parts/fields.js';
+import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { PayloadFields, PolicyFields, SendOne, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
-import { durationOf, idOf, nanosOf, whenText } from '../parts/format.js';
+import { idOf, whenText } from '../parts/format.js';
 import { LoadNear } from '../parts/load_map.js';
 import { Occurrences, previewOf } from './schedule.js';
 
@@ -36,25 +36,6 @@ function merged(part, changes) {
   return Object.keys(next).length ? next : undefined;
 }
 
-/** @type {[string, string][]} */
-const UNITS = [['86400', 'days'], ['3600', 'hours'], ['60', 'minutes'], ['1', 'seconds']];
-/** How often a schedule fires: a number and its unit. The number is kept as it is typed. @param {{interval: any, set: (interval: any) => void, error: any}} props */
-function IntervalFields({ interval, set, error }) {
-  const nanos = nanosOf(interval?.every);
-  const [typed, setTyped] = useState({ number: '', unit: '1' });
-  // Nanoseconds of a number as it is typed; scaled as a decimal, because 0.1 × 60 is not 6 in binary fractions.
-  const nanosOfTyped = (/** @type {string} */ number, /** @type {string} */ unit) => nanosOf(number) * BigInt(unit);
-  let { number, unit } = typed;
-  if (nanosOfTyped(number, unit) !== nanos) {
-    // It was set elsewhere: in the largest unit of which it is a whole number.
-    unit = nanos === 0n ? unit : (UNITS.find(([size]) => nanos % (BigInt(size) * 1000000000n) === 0n) ?? ['1'])[0];
-    number = nanos === 0n ? '' : durationOf(nanos / BigInt(unit)).slice(0, -1);
-  }
-  const type = (/** @type {string} */ next, /** @type {string} */ size) => (setTyped({ number: next, unit: size }), set({ ...interval, every: durationOf(nanosOfTyped(next, size)) }));
-  return html`<${Text} path="interval.every" label="Every" type="number" value=${number} set=${(/** @type {string} */ next) => type(next, unit)} error=${error} rest=${{ min: 0, step: 'any' }} />
-    <${Select} path="interval.unit" label="Unit" value=${unit} options=${[...UNITS].reverse()} set=${(/** @type {string} */ size) => type(number, size)} error=${null} />`;
-}
-
 /** @param {{draft: any, set: (changes: any) => void, error: any}} props */
 function WhenFields({ draft, set, error }) {
   const [kind, setKind] = useState(kindOf(draft));
@@ -73,7 +54,7 @@ function WhenFields({ draft, set, error }) {
     <div class="tabs field wide" role="group" aria-label="Kind of times">${[['cron', 'By the calendar'], ['interval', 'Every so often'], ['times', 'At given times']].map(([value, title]) => html`<button type="button" aria-pressed=${kind === value ? 'true' : 'false'} onClick=${() => choose(value)}>${title}</button>`)}</div>
     ${kind === 'cron' && html`<${Text} path="cron" label="Cron expression" hint="minute hour day-of-month month day-of-week; a sixth field in front is the second" value=${draft.cron} set=${(/** @type {string} */ cron) => set({ cron })} error=${error} wide />
       <p class="field wide examples">${EXAMPLES.map(([cron, title]) => html`<button type="button" class="link" onClick=${() => set({ cron })}>${title}</button> `)}</p>`}
-    ${kind === 'interval' && html`<${IntervalFields} interval=${draft.interval} set=${(/** @type {any} */ interval) => set({ interval })} error=${error} />`}
+    ${kind === 'interval' && html`<${Duration} path="interval.every" label="Every" hint="Such as 90 s, 15 min or 1.5 h" value=${draft.interval?.every} set=${(/** @type {any} */ every) => set({ interval: { ...draft.interval, every } })} error=${error} />`}
     ${kind === 'times' && html`<${Text} path="times" label="Times" hint="One on each line, such as 2026-12-24T18:00:00Z or …T18:00:00+01:00" lines=${4} value=${times} set=${typeTimes} error=${error} wide />`}
     ${kind === 'cron' && html`<${Field} path="time_zone" label="Time zone" hint="Times are those of clocks there." error=${error}>${(/** @type {any} */ p) => html`<input ...${p} list="zones" value=${draft.timeZone ?? ''} placeholder="UTC" onInput=${(/** @type {any} */ e) => set({ timeZone: e.target.value || undefined })} /><datalist id="zones">${zones.map((zone) => html`<option value=${zone}></option>`)}</datalist>`}<//>`}
     </fieldset>`;
@@ -167,7 +148,8 @@ export function ScheduleForm({ tenant, id, query }) {
 
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (throttling.failure) return setFailure(throttling.failure);
+    const wrong = typedErrors() ?? throttling.failure;
+    if (wrong) return setFailure(wrong);
     setBusy(true);
     try {
       const made = id
@@ -186,6 +168,8 @@ export function ScheduleForm({ tenant, id, query }) {
   const part = (/** @type {string} */ name, /** @type {any} */ changes) => set({ [name]: merged(draft[name], changes) });
   const input = (/** @type {string} */ group, /** @type {string} */ name, /** @type {string} */ path, /** @type {string} */ label, /** @type {string} */ hint, type = 'text') => html`<${Text} path=${path} label=${label} hint=${hint} type=${type} error=${error}
     value=${group ? draft[group]?.[name] : draft[name]} set=${(/** @type {string} */ value) => (group ? part(group, { [name]: value }) : set({ [name]: value === '' ? undefined : value }))} rest=${type === 'number' ? { min: 0, step: 'any' } : {}} />`;
+  const duration = (/** @type {string} */ group, /** @type {string} */ name, /** @type {string} */ path, /** @type {string} */ label, /** @type {string} */ hint) => html`<${Duration} path=${path} label=${label} hint=${hint} error=${error}
+    value=${group ? draft[group]?.[name] : draft[name]} set=${(/** @type {string|undefined} */ value) => (group ? part(group, { [name]: value }) : set({ [name]: value }))} />`;
   return html`<${Head} title=${id ? `Edit ${id}` : 'New schedule'} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//>`} />
     <form class="form split" onSubmit=${submit} novalidate><div>
       <${FieldErrors} error=${failure} />
@@ -196,16 +180,16 @@ export function ScheduleForm({ tenant, id, query }) {
       <${PayloadFields} draft=${draft} set=${set} error=${error} />
       <fieldset><legend>If it fails</legend>
         ${input('retryPolicy', 'maxAttempts', 'retry_policy.max_attempts', 'Attempts', '25 unless given; 1: no retry', 'number')}
-        ${input('retryPolicy', 'minBackoff', 'retry_policy.min_backoff', 'First wait, up to', '1s unless given; it grows with each attempt')}
-        ${input('retryPolicy', 'maxBackoff', 'retry_policy.max_backoff', 'Longest wait', '300s unless given')}
-        ${input('retryPolicy', 'maxAge', 'retry_policy.max_age', 'Give up after', '86400s unless given')}</fieldset>
+        ${duration('retryPolicy', 'minBackoff', 'retry_policy.min_backoff', 'First wait, up to', '1 s unless given; it grows with each attempt')}
+        ${duration('retryPolicy', 'maxBackoff', 'retry_policy.max_backoff', 'Longest wait', '5 min unless given')}
+        ${duration('retryPolicy', 'maxAge', 'retry_policy.max_age', 'Give up after', '1 d unless given')}</fieldset>
       <fieldset><legend>If it was missed or is still busy</legend>
         <${Select} path="misfire_policy.action" label="After a downtime or pause" value=${draft.misfirePolicy?.action ?? 'FIRE_ALL'} set=${(/** @type {string} */ action) => part('misfirePolicy', { action })} error=${error} options=${[['FIRE_ALL', 'Run each missed time, the latest 100'], ['FIRE_LATEST', 'Run only the latest missed time'], ['SKIP', 'Run none of them']]} />
         <${Select} path="overlap_policy" label="If the last run is still active" value=${draft.overlapPolicy ?? 'ALLOW'} set=${(/** @type {string} */ overlapPolicy) => set({ overlapPolicy })} error=${error} options=${[['ALLOW', 'Run beside it'], ['SKIP', 'Skip this time'], ['BUFFER_ONE', 'Wait for its end; only one waits'], ['CANCEL_PREVIOUS', 'Cancel the last run']]} /></fieldset>
       <fieldset><legend>How many and how fast</legend>
         ${input('', 'eventCount', 'event_count', 'Events per run', '1 unless given', 'number')}
         <${PolicyFields} throttling=${throttling} draft=${draft} set=${set} error=${error} />
-        ${input('window', 'duration', 'window.duration', 'Deliver all within', 'Such as 3600s; empty: no bound')}
+        ${duration('window', 'duration', 'window.duration', 'Deliver all within', 'Such as 90 min; empty: no bound')}
         ${draft.window && html`<${Select} path="window.pacing" label="Spread" value=${draft.window.pacing ?? 'SOONEST'} set=${(/** @type {string} */ pacing) => part('window', { pacing })} error=${error} options=${[['SOONEST', 'As early as possible'], ['EVEN', 'Evenly over this time']]} />
           <${Select} path="window.on_close" label="Events that are late" value=${draft.window.onClose ?? 'FINISH_LATE'} set=${(/** @type {string} */ onClose) => part('window', { onClose })} error=${error} options=${[['FINISH_LATE', 'are still sent'], ['DROP', 'are dropped'], ['CARRY_OVER', 'move to the next run']]} />`}</fieldset>
       <details class="more"><summary>More</summary><fieldset><legend class="unseen">More</legend>
@@ -214,7 +198,7 @@ export function ScheduleForm({ tenant, id, query }) {
         <${OnCompleteFields} draft=${draft} set=${set} error=${error} />
         <${Text} path="exclusions" label="Not at these times" hint="Cron expressions, one on each line: * * 25 12 *" lines=${2} value=${(draft.exclusions ?? []).join('\n')} set=${(/** @type {string} */ typed) => set({ exclusions: typed ? typed.split('\n') : undefined })} error=${error} />
         ${input('', 'startTime', 'start_time', 'Not before', '2026-12-01T00:00:00Z')}${input('', 'endTime', 'end_time', 'Not after', '')}
-        ${input('', 'maxRuns', 'max_runs', 'Ends after so many runs', 'Empty: never', 'number')}${input('', 'jitter', 'jitter', 'Random delay, up to', 'Such as 30s')}
+        ${input('', 'maxRuns', 'max_runs', 'Ends after so many runs', 'Empty: never', 'number')}${duration('', 'jitter', 'jitter', 'Random delay, up to', 'Such as 30 s')}
         ${input('', 'priority', 'priority', 'Priority', '0 first, 9 last; 5 unless given', 'number')}
         ${!draft.interval && !draft.times?.length && html`<${Select} path="dst_policy.gap" label="Clocks go forward over a time" value=${draft.dstPolicy?.gap ?? 'AUTO'} set=${(/** @type {string} */ gap) => part('dstPolicy', { gap: gap === 'AUTO' ? undefined : gap })} error=${error} options=${[['AUTO', 'Automatic'], ['SKIP', 'Do not run'], ['FIRE_AFTER', 'Run right after'], ['SHIFT', 'Run as if they had not']]} />
           <${Select} path="dst_policy.overlap" label="Clocks go back over a time" value=${draft.dstPolicy?.overlap ?? 'AUTO'} set=${(/** @type {string} */ overlap) => part('dstPolicy', { overlap: overlap === 'AUTO' ? undefined : overlap })} error=${error} options=${[['AUTO', 'Automatic'], ['FIRST', 'Run the first time'], ['LAST', 'Run the second time'], ['BOTH', 'Run both times']]} />`}</fieldset></details>

@@ -4,9 +4,11 @@ import { address, go, Link, setQuery } from '../parts/router.js';
 import { post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Head } from '../parts/basics.js';
-import { act, ask } from '../parts/dialog.js';
+import { act, ask, say } from '../parts/dialog.js';
 import { Cell, List } from '../parts/table.js';
-import { agoText, counted, idOf, targetText, timeText, whenText } from '../parts/format.js';
+import { Choice } from '../parts/fields.js';
+import { scheduleState } from '../parts/state.js';
+import { agoText, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
 
 /** The API's filter of what the user typed. @param {URLSearchParams} query */
 export function filterOf(query) {
@@ -30,10 +32,9 @@ export function Filters({ query, fields, hint }) {
     setQuery({ q: text, at: '' });
   };
   return html`<form class="filters" role="search" onSubmit=${submit}>
-    <label class="field grow"><span>Find</span><input type="search" value=${text} placeholder=${hint} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
-    ${fields.map(([name, label, options]) => html`<label class="field"><span>${label}</span><select value=${query.get(name) ?? ''} onChange=${(/** @type {any} */ event) => setQuery({ [name]: event.target.value, q: text, at: '' })}>
-      ${options.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>`)}
-    <button>Find</button></form>`;
+    <label class="field grow"><span>Find</span><input type="search" value=${text} aria-describedby="filters-hint" onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
+    ${fields.map(([name, label, options]) => html`<label class="field"><span>${label}</span><${Choice} value=${query.get(name) ?? ''} options=${options} set=${(/** @type {string} */ value) => setQuery({ [name]: value, q: text, at: '' })} /></label>`)}
+    <button>Find</button><small id="filters-hint">${hint}</small></form>`;
 }
 
 /** Changes the state of one schedule; all of them ask first. @param {string} what @param {any} schedule @param {() => void} done */
@@ -41,14 +42,17 @@ export async function changeSchedule(what, schedule, done) {
   const id = idOf(schedule.name);
   const path = `/v1/${schedule.name}:${what}`;
   const questions = {
-    pause: { title: `Pause ${id}?`, text: 'It does not fire until it is resumed. Its rule for missed runs then decides what happens to those that were due.', action: 'Pause', fields: [{ name: 'reason', label: 'Reason (optional)', hint: 'Shown to others, at most 200 characters.' }] },
+    pause: { title: `Pause ${id}?`, text: 'It does not fire until it is resumed. Its rule for missed runs then decides what happens to those that were due.', action: 'Pause', work: (/** @type {Record<string, string>} */ { reason }) => post(path, reason ? { reason } : {}), fields: [{ name: 'reason', label: 'Reason (optional)', hint: 'Shown to others, at most 200 characters.' }] },
     resume: { title: `Resume ${id}?`, text: `It fires again from now on. Missed runs: ${missedWords(schedule)}.`, action: 'Resume' },
     trigger: { title: `Run ${id} now?`, text: `Sends ${counted(schedule.eventCount ?? 1, 'event')} to its target at once, beside its usual times.`, action: 'Run now' },
   };
   const values = await ask(questions[/** @type {'pause'} */ (what)]);
   if (!values) return;
-  const body = what === 'pause' && values.reason ? { reason: values.reason } : {};
-  const result = await act({ pause: `${id} is paused.`, resume: `${id} is resumed.`, trigger: `${id} runs.` }[what] ?? '', () => post(path, body));
+  if (what === 'pause') {
+    say(`${id} is paused.`);
+    return done();
+  }
+  const result = await act({ resume: `${id} is resumed.`, trigger: `${id} runs.` }[what] ?? '', () => post(path));
   if (result && what === 'trigger') go(address(schedule.name.split('/')[1], ['schedules', id, 'runs', idOf(result.name)]));
   else if (result) done();
 }
@@ -75,11 +79,11 @@ export function Schedules({ tenant, query }) {
   const filter = filterOf(query);
   const columns = [
     { title: 'Name', size: 21, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
-    { title: 'State', size: 15, cell: (/** @type {any} */ s) => html`<${Badge} state=${s.state} />` },
+    { title: 'State', size: 15, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
     { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
     { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
-    { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted wide">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
-    { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0]}</span>` },
+    { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
+    { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${shortText(targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0], 60)}</span>` },
     { title: 'Actions', hidden: true, wide: true, size: 20, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
   return html`<${Head} title="Schedules">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-schedule'])}>New schedule<//>`}<//>

@@ -5,7 +5,8 @@ import { can } from '../parts/session.js';
 import { Badge, Head } from '../parts/basics.js';
 import { act } from '../parts/dialog.js';
 import { List } from '../parts/table.js';
-import { agoText, count, secondsOf } from '../parts/format.js';
+import { targetState } from '../parts/state.js';
+import { agoText, count, secondsOf, shortText } from '../parts/format.js';
 
 /** Delivered events per second of a target, over the last minute. @param {any} target */
 export const deliveredPerSecond = (target) => (target.handlers ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ h) => {
@@ -13,25 +14,14 @@ export const deliveredPerSecond = (target) => (target.handlers ?? []).reduce((/*
   return sum + (seconds > 0 ? (Number(h.attemptCount ?? 0) - Number(h.failureCount ?? 0)) / seconds : 0);
 }, 0);
 
-/** @param {any} target */
-export const inTrouble = (target) => target.state !== 'CLOSED' || target.errorRate > 0.1;
-
-/** The circuit breaker opens late, and not while some attempts succeed: the failures of the last minute count too. @param {{target: any}} props */
-function TargetBadge({ target }) {
-  if (target.state !== 'CLOSED') return html`<${Badge} state=${target.state} />`;
-  if (!Number(target.attemptCount)) return html`<${Badge} label="No attempt" tone="idle" />`;
-  if (inTrouble(target)) return target.errorRate === 1 ? html`<${Badge} label="Fails" tone="bad" />` : html`<${Badge} label="Fails at times" tone="warn" />`;
-  return html`<${Badge} state="CLOSED" />`;
-}
-
 /** @type {import('../parts/table.js').Column[]} */
 export const targetColumns = [
   { title: 'Endpoint', size: 22, cell: (t) => html`<span class="badge idle">${t.transport}</span> <code>${t.endpoint}</code>` },
-  { title: 'State', size: 12, cell: (t) => html`<${TargetBadge} target=${t} />` },
+  { title: 'State', size: 12, cell: (t) => html`<${Badge} of=${targetState(t)} />` },
   { title: 'Under way', wide: true, number: true, cell: (t) => `${count(t.inFlight)} of ${count(t.inFlightMax)}` },
   { title: 'Per second', wide: true, number: true, cell: (t) => deliveredPerSecond(t).toFixed(1) },
   { title: 'Failures', number: true, cell: (t) => (Number(t.attemptCount) ? `${Math.round((t.errorRate ?? 0) * 100)} %` : '–') },
-  { title: 'Last error', size: 26, wide: true, cell: (t) => t.lastError && html`<span class="error">${t.lastError}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>` },
+  { title: 'Last error', size: 26, wide: true, cell: (t) => t.lastError && html`<span class="error">${shortText(t.lastError, 200)}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>` },
   { title: 'Next try', wide: true, cell: (t) => (t.nextProbeTime ? agoText(t.nextProbeTime) : '') },
   { title: 'Action', cell: (t) => can('OPERATOR') && t.state !== 'CLOSED' && html`<button onClick=${() => act('Events go to it again within some seconds.', () => post(`/v1/${t.name}:reset`, {}))}>Try now</button>` },
 ];

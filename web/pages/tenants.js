@@ -4,16 +4,17 @@ import { address, Link } from '../parts/router.js';
 import { call, get } from '../parts/api.js';
 import { isOperatorOfAll } from '../parts/session.js';
 import { Badge, Failure, Head, Loading } from '../parts/basics.js';
-import { act, ask } from '../parts/dialog.js';
+import { act, ask, say } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { List } from '../parts/table.js';
 import { Field, FieldErrors } from '../parts/fields.js';
+import { tenantState } from '../parts/state.js';
 import { count, idOf } from '../parts/format.js';
 
-/** @type {[string, string, string][]} */
+/** Each with the count of what there is, and the view that lists it. @type {[name: string, title: string, used: string, view: string][]} */
 const QUOTAS = [
-  ['maxSchedules', 'Schedules', 'scheduleCount'], ['maxPolicies', 'Policies', 'policyCount'], ['maxPendingEvents', 'Pending one-off events', 'pendingEventCount'],
-  ['maxEventsPerSecond', 'One-off events per second', ''], ['maxEventsPerRun', 'Events per run', ''], ['maxPayloadBytes', 'Bytes of a payload', ''], ['maxRequestsPerSecond', 'Calls per second', ''],
+  ['maxSchedules', 'Schedules', 'scheduleCount', 'schedules'], ['maxPolicies', 'Policies', 'policyCount', 'policies'], ['maxPendingEvents', 'Pending one-off events', 'pendingEventCount', 'events'],
+  ['maxEventsPerSecond', 'One-off events per second', '', ''], ['maxEventsPerRun', 'Events per run', '', ''], ['maxPayloadBytes', 'Bytes of a payload', '', ''], ['maxRequestsPerSecond', 'Calls per second', '', ''],
 ];
 
 /** @param {{tenant: string}} props */
@@ -21,8 +22,11 @@ export function Tenants({ tenant }) {
   const [turn, setTurn] = useState(0);
   const changed = () => setTurn((t) => t + 1);
   const create = async () => {
-    const values = await ask({ title: 'New tenant', action: 'Create', fields: [{ name: 'id', label: 'Id', hint: 'a–z, 0–9 and -' }, { name: 'displayName', label: 'Text for people' }] });
-    if (values && (await act(`${values.id} is created.`, () => call('POST', '/v1/tenants', { query: { tenantId: values.id }, body: { displayName: values.displayName } })))) changed();
+    const work = (/** @type {Record<string, string>} */ { id, displayName }) => call('POST', '/v1/tenants', { query: { tenantId: id }, body: { displayName } });
+    const values = await ask({ title: 'New tenant', action: 'Create', work, fields: [{ name: 'id', label: 'Id', hint: 'a–z, 0–9 and -', path: 'tenant_id' }, { name: 'displayName', label: 'Text for people', path: 'display_name' }] });
+    if (!values) return;
+    say(`${values.id} is created.`);
+    changed();
   };
   const suspend = async (/** @type {any} */ t) => {
     const to = t.state === 'SUSPENDED' ? 'ACTIVE' : 'SUSPENDED';
@@ -31,7 +35,7 @@ export function Tenants({ tenant }) {
   };
   const columns = [
     { title: 'Tenant', cell: (/** @type {any} */ t) => html`<${Link} class="cell" to=${address(idOf(t.name), [])}>${idOf(t.name)}<//> <span class="muted">${t.displayName}</span>` },
-    { title: 'State', cell: (/** @type {any} */ t) => html`<${Badge} state=${t.state === 'SUSPENDED' ? 'SUSPENDED' : 'ENABLED'} label=${t.state === 'SUSPENDED' ? 'Suspended' : 'Active'} />` },
+    { title: 'State', cell: (/** @type {any} */ t) => html`<${Badge} of=${tenantState(t)} />` },
     { title: 'Actions', hidden: true, cell: (/** @type {any} */ t) => isOperatorOfAll() && html`<button onClick=${() => suspend(t)} aria-label=${`${t.state === 'SUSPENDED' ? 'Activate' : 'Suspend'} ${idOf(t.name)}`}>${t.state === 'SUSPENDED' ? 'Activate' : 'Suspend'}</button>` },
   ];
   return html`<${Head} title="Tenants">${isOperatorOfAll() && html`<button class="primary" onClick=${create}>New tenant</button>`}<//>
@@ -56,7 +60,7 @@ function Quotas({ tenant }) {
     reload();
   };
   return html`<form class="form inline" onSubmit=${save} novalidate><${FieldErrors} error=${failure} /><fieldset disabled=${!isOperatorOfAll()}><legend>Quotas of ${tenant}</legend>
-    ${QUOTAS.map(([name, title, used]) => html`<${Field} path=${`quotas.${name}`} label=${title} hint=${used ? `${count(usage[used])} now` : ''} error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} type="number" min="0" step="any" placeholder="no bound"
+    ${QUOTAS.map(([name, title, used, view]) => html`<${Field} path=${`quotas.${name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)}`} label=${title} hint=${used && html`<${Link} to=${address(tenant, [view])}>${count(usage[used])} now<//>`} error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} type="number" min="0" step="any" placeholder="no bound"
       value=${Number(quotas[name]) ? quotas[name] : ''} onInput=${(/** @type {any} */ e) => setDraft({ ...quotas, [name]: e.target.value })} />`}<//>`)}
     ${isOperatorOfAll() && html`<button class="primary" disabled=${!draft}>Save quotas</button>`}</fieldset></form>`;
 }

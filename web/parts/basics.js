@@ -1,7 +1,7 @@
 // Small parts that all views share.
-import { classes, html, useEffect, useRef } from './view.js';
+import { html, useEffect, useRef } from './view.js';
 import { moved } from './router.js';
-import { words } from './format.js';
+import { SIGNS, stateOf } from './state.js';
 
 /** @param {{text?: string}} props */
 export const Loading = ({ text = 'Loading…' }) => html`<span class="loading">${text}</span>`;
@@ -13,19 +13,13 @@ export function Failure({ error, retry, whole }) {
     <span>${error.message}</span> ${retry && html`<button onClick=${retry}>Try again</button>`}</div>`;
 }
 
-/** @type {Record<string, string>} */
-const TONES = {
-  ENABLED: 'good', COMPLETED: 'good', SUCCEEDED: 'good', ACTIVE: 'busy', CLOSED: 'good', ACCEPTED: 'good', OK: 'good',
-  IN_PROGRESS: 'busy', RUNNING: 'busy', SCHEDULED: 'idle', UPCOMING: 'idle', PENDING: 'idle', FINISHED: 'idle', NOT_DELIVERED: 'idle', SKIPPED: 'idle', CANCELLED: 'idle', EXPIRED: 'warn',
-  PAUSED: 'warn', TARGET_DOWN: 'warn', HALF_OPEN: 'warn', FAILED: 'bad', PERMANENTLY_FAILED: 'bad', OPEN: 'bad', REJECTED: 'bad', UNKNOWN: 'warn', SUSPENDED: 'warn', REVOKED: 'idle', EXPIRED_KEY: 'idle',
-};
-/** @type {Record<string, string>} */
-const LABELS = { FAILED: 'Failed, will be retried', TARGET_DOWN: 'Waits, target is down', CLOSED: 'Works', OPEN: 'Down', HALF_OPEN: 'Probing' };
-/** A state as a word with a colour. @param {{state?: string, label?: string, tone?: string, final?: boolean}} props */
-export function Badge({ state = '', label, tone, final }) {
-  const text = label ?? (final ? words(state) : LABELS[state] ?? words(state));
-  return html`<span class=${classes('badge', tone ?? TONES[state] ?? 'idle')}>${text}</span>`;
+/** A state as words with a colour and a sign. @param {{of?: import('./state.js').State, state?: string, final?: boolean, label?: string, tone?: import('./state.js').Tone}} props of: as parts/state.js decides; state: the API's name of it; label and tone: of what has no state */
+export function Badge({ of, state = '', final, label, tone }) {
+  const shown = of ?? stateOf(state, final);
+  return html`<span class=${`badge ${tone ?? shown.tone}`} data-sign=${tone ? SIGNS[tone] : shown.sign}>${label ?? shown.label}</span>`;
 }
+/** @param {{of: import('./state.js').State[]}} props */
+export const Badges = ({ of }) => of.map((each, i) => html`${i > 0 && ' '}<${Badge} of=${each} />`);
 
 /** The heading of a view, with its actions. @param {{title: string, above?: any, children?: any, note?: any}} props */
 export function Head({ title, above, children, note }) {

@@ -60,13 +60,14 @@ export function useData(load, keys, every = 0) {
 }
 
 /**
- * Why an event waits or where its time went, or when a schedule fires: one sentence; '' until it is known.
+ * Why an event waits or where its time went, or when a schedule fires: one sentence, '' until it is known, and the gates that are shut.
  * @param {string} name '': of nothing
  * @param {any[]} keys asked again when they change
+ * @returns {{summary: string, gates: any[]|undefined}}
  */
 export function useWhy(name, keys) {
   const { data } = useData((signal) => (name ? get(`/v1/${name}:explain`, {}, signal) : Promise.resolve({})), [name, ...keys], name ? 5000 : 0);
-  return String(data?.summary ?? '');
+  return { summary: String(data?.summary ?? ''), gates: data?.gates };
 }
 
 /** @typedef {{token: string, rows: any[], next: string, truncated: boolean}} ListPage_ */

@@ -1,7 +1,12 @@
 // Questions and short messages. A question is a modal dialog of the browser, which keeps the focus and closes with Escape.
 import { html, useEffect, useRef, useState } from './view.js';
+import { reasonText } from './fields.js';
 
-/** @typedef {{title: string, text?: any, action: string, danger?: boolean, fields?: {name: string, label: string, value?: string, type?: string, hint?: string}[]}} Question */
+/**
+ * @typedef {{title: string, text?: any, action: string, danger?: boolean, fields?: {name: string, label: string, value?: string, type?: string, hint?: string, path?: string}[], work?: (values: Record<string, string>) => Promise<any>}} Question
+ * path: the server's name of the field, if it is another one. work: runs with the fields' values before the question closes; if it
+ * fails, the errors stand at their fields and the question stays.
+ */
 
 const shown = {
   question: /** @type {(Question & {answer: (values: Record<string, string>|null) => void})|null} */ (null),
@@ -62,18 +67,33 @@ function QuestionDialog({ question }) {
       requestAnimationFrame(() => { if (document.activeElement === document.body) before?.focus?.(); });
     };
   }, []);
-  const submit = (/** @type {any} */ event) => {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [busy, setBusy] = useState(false);
+  useEffect(() => void (error && /** @type {any} */ (dialog.current?.querySelector('[aria-invalid="true"]'))?.focus()), [error]);
+  const submit = async (/** @type {any} */ event) => {
     event.preventDefault();
-    question.answer(Object.fromEntries(/** @type {any} */ (new FormData(event.target))));
+    const values = Object.fromEntries(/** @type {any} */ (new FormData(event.target)));
+    setBusy(true);
+    try {
+      await question.work?.(values);
+      question.answer(values);
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
   };
+  const errorOf = (/** @type {{name: string, path?: string}} */ field) => (error?.violations ?? []).filter((/** @type {any} */ v) => v.field.split('.').pop() === (field.path ?? field.name)).map(reasonText).join(' ');
+  const placed = question.fields?.some(errorOf);
   return html`<dialog ref=${dialog} aria-labelledby="question" onCancel=${(/** @type {Event} */ event) => (event.preventDefault(), question.answer(null))}>
     <form onSubmit=${submit}>
       <h2 id="question">${question.title}</h2>
       ${question.text && html`<div class="text">${question.text}</div>`}
-      ${question.fields?.map((field) => html`<label class="field"><span>${field.label}</span>
-        <input name=${field.name} type=${field.type ?? 'text'} defaultValue=${field.value ?? ''} autocomplete="off" />${field.hint && html`<small>${field.hint}</small>`}</label>`)}
+      ${error && !placed && html`<p class="error" role="alert">${error.message}</p>`}
+      ${question.fields?.map((field) => html`<div class="field"><label for=${`ask-${field.name}`}>${field.label}</label>
+        <input id=${`ask-${field.name}`} name=${field.name} type=${field.type ?? 'text'} defaultValue=${field.value ?? ''} autocomplete="off" aria-invalid=${errorOf(field) ? 'true' : undefined} aria-describedby=${`ask-${field.name}-note`} />
+        <span id=${`ask-${field.name}-note`}>${field.hint && html`<small>${field.hint}</small>`}${errorOf(field) && html`<p class="error">${errorOf(field)}</p>`}</span></div>`)}
       <div class="actions"><button type="button" onClick=${() => question.answer(null)}>Cancel</button>
-        <button type="submit" class=${question.danger ? 'primary danger' : 'primary'}>${question.action}</button></div>
+        <button type="submit" disabled=${busy} class=${question.danger ? 'primary danger' : 'primary'}>${question.action}</button></div>
     </form></dialog>`;
 }
 

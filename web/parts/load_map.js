@@ -6,7 +6,7 @@ import { get } from './api.js';
 import { Failure, Loading } from './basics.js';
 import { useData } from './data.js';
 import { Select } from './fields.js';
-import { clockText, count, counted, dayText } from './format.js';
+import { clockText, count, counted, dayText, minuteOf } from './format.js';
 
 const FIELD_MINUTES = 5; // offsets of zones are multiples of it
 const FIELDS = 60 / FIELD_MINUTES;
@@ -25,8 +25,8 @@ export function hoursOf(start, minutes) {
     const time = start + i * 60000;
     const ofField = Math.floor(time / 60000) % FIELD_MINUTES;
     if (i === 0 || ofField === 0) {
-      const minute = Number(clockText(time).slice(-2)) - ofField;
-      if (minute <= before) hours.push({ begin: time, title: `${clockText(time).slice(0, 2)}:00`, fields: Array.from({ length: FIELDS }, () => ({ time: 0, events: 0 })), events: 0, most: 0, mostAt: time });
+      const minute = minuteOf(time) - ofField;
+      if (minute <= before) hours.push({ begin: time, title: clockText(time - (minuteOf(time) * 60000)), fields: Array.from({ length: FIELDS }, () => ({ time: 0, events: 0 })), events: 0, most: 0, mostAt: time });
       before = minute;
     }
     const hour = hours[hours.length - 1];

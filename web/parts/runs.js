@@ -3,21 +3,12 @@ import { html, useState } from './view.js';
 import { address, Link } from './router.js';
 import { get, post } from './api.js';
 import { can } from './session.js';
-import { Badge, Facts, Failure, Progress, TextBox } from './basics.js';
+import { Badge, Badges, Facts, Failure, Progress, TextBox } from './basics.js';
 import { act, ask } from './dialog.js';
 import { useData } from './data.js';
+import { endedCount, isOpen, operationState, runSeconds, runStates } from './state.js';
 import { Cell } from './table.js';
 import { agoText, count, counted, durationText, idOf, secondsOf, shownBytes, Time, timeText, words } from './format.js';
-
-/** A run that has not ended so long after its time is late. */
-export const LATE_SECONDS = 60;
-
-/** Seconds from a run's time to its end, or to now. @param {any} run */
-export const runSeconds = (run) => ((run.completeTime ? Date.parse(run.completeTime) : Date.now()) - Date.parse(run.nominalTime)) / 1000;
-/** A run with a window is late by its window. @param {any} run */
-export const isLate = (run) => (run.window ? run.window.state === 'LATE' : run.state !== 'SKIPPED' && runSeconds(run) > LATE_SECONDS);
-/** @param {any} run */
-const isAtRisk = (run) => run.window?.state === 'AT_RISK';
 
 /** @param {string} name tenants/t/schedules/s/runs/o */
 export const runAddress = (name) => {
@@ -25,14 +16,8 @@ export const runAddress = (name) => {
   return address(tenant, parts);
 };
 
-/** @param {any} run */
-const endedCount = (run) => ['succeeded', 'failed', 'skipped', 'cancelled', 'expired'].reduce((sum, kind) => sum + Number(run[`${kind}Count`] ?? 0), 0);
-
-/** @param {{run: any}} props */
-export function RunBadge({ run }) {
-  if (run.awaitsLaunch && run.state === 'ACTIVE') return html`<${Badge} label="Waits for the run before" tone="idle" />`;
-  return html`<${Badge} state=${run.state === 'CANCELLED' ? 'CANCELLED' : run.status} />${isLate(run) && html` <${Badge} label="Late" tone="warn" />`}${isAtRisk(run) && html` <${Badge} label="At risk" tone="warn" />`}`;
-}
+/** @param {{run: any, gates?: any[]}} props gates: those of the event that waits longest, if they are known */
+export const RunBadge = ({ run, gates }) => html`<${Badges} of=${runStates(run, gates)} />`;
 
 /** Events per second, with two digits. @param {any} rate */
 const rateText = (rate) => `${Number(Number(rate ?? 0).toPrecision(2))}/s`;
@@ -52,26 +37,28 @@ export function RunReport({ run, done }) {
   const slowest = run.report.slowest ?? [];
   return html`<section class="card"><h2>Report</h2><${Facts} items=${[
     ['Never started', counted(run.report.neverStartedCount ?? 0, 'event')], ['Tokens taken', Number(run.report.tokenCount) > 0 && count(run.report.tokenCount)],
-    ['Failed', failed > 0 && html`${counted(failed, 'event')} ${can('OPERATOR') && html`<button onClick=${() => redriveRun(run, done)}>Send ${failed === 1 ? 'it' : 'them'} again</button>`}`],
+    ['Failed', failed > 0 && html`<${Link} to=${`${runAddress(run.name)}?outcome=FAILED`}>${counted(failed, 'event')}<//> ${can('OPERATOR') && html`<button onClick=${() => redriveRun(run, done)}>Send ${failed === 1 ? 'it' : 'them'} again</button>`}`],
     ['Slowest events', slowest.length > 0 && html`<ol class="slowest">${slowest.map((/** @type {any} */ each) => html`<li key=${each.event}><${Link} to=${eventAddress(each.event)}>${idOf(each.event)}<//> ${durationText(secondsOf(each.duration))}</li>`)}</ol>`]]} /></section>`;
 }
 
-/** True until all its events have ended. @param {any} run */
-export function isOpen(run) { return run.state === 'ACTIVE' || run.state === 'UPCOMING'; }
-
-/** The counts of a run in words. @param {any} run */
-export function runCounts(run) {
-  if (run.state === 'SKIPPED') return `skipped: ${run.skipReason ?? ''}${Number(run.occurrenceCount) > 1 ? ` (${counted(run.occurrenceCount, 'occurrence')})` : ''}`;
+/** The counts of a run in words, each with the outcome of its events. @param {any} run @returns {[text: string, outcome: string][]} */
+function countsOf(run) {
+  if (run.state === 'SKIPPED') return [[`skipped: ${run.skipReason ?? ''}${Number(run.occurrenceCount) > 1 ? ` (${counted(run.occurrenceCount, 'occurrence')})` : ''}`, '']];
   const all = Number(run.eventCount ?? 0);
+  /** @type {[string, string][]} */
   const parts = [];
   for (const kind of ['succeeded', 'failed', 'cancelled', 'expired', 'skipped']) {
-    if (Number(run[`${kind}Count`])) parts.push(`${count(run[`${kind}Count`])} ${kind}`);
+    if (Number(run[`${kind}Count`])) parts.push([`${count(run[`${kind}Count`])} ${kind}`, kind.toUpperCase()]);
   }
   const open = all - endedCount(run);
-  if (open > 0 && isOpen(run)) parts.push(`${count(open)} open`);
-  if (Number(run.retryCount)) parts.push(counted(run.retryCount, 'retry'));
-  return parts.join(', ') || counted(all, 'event');
+  if (open > 0 && isOpen(run)) parts.push([`${count(open)} open`, '']);
+  if (Number(run.retryCount)) parts.push([counted(run.retryCount, 'retry'), '']);
+  return parts.length ? parts : [[counted(all, 'event'), '']];
 }
+/** @param {any} run */
+export const runCounts = (run) => countsOf(run).map(([text]) => text).join(', ');
+/** The counts of a run; each that the run can list leads to its events. @param {{run: any}} props */
+export const RunCounts = ({ run }) => countsOf(run).map(([text, outcome], i) => html`${i > 0 && ', '}${outcome || text.endsWith(' open') ? html`<${Link} to=${`${runAddress(run.name)}${outcome && `?outcome=${outcome}`}`}>${text}<//>` : text}`);
 
 /** Redrives the failed events of a run, after the server has said how many there are. @param {any} run @param {() => void} done */
 export async function redriveRun(run, done) {
@@ -104,7 +91,7 @@ export function RunActions({ run, done }) {
 export const runColumns = (done, windowed) => [
   { title: 'Time', size: 16, cell: (run) => html`<${Cell} to=${runAddress(run.name)}>${timeText(run.nominalTime)}<//>` },
   { title: 'Result', size: 18, cell: (run) => html`<${RunBadge} run=${run} />` },
-  { title: 'Events', size: windowed ? 14 : 22, wide: true, cell: runCounts },
+  { title: 'Events', size: windowed ? 14 : 22, wide: true, cell: (run) => html`<${RunCounts} run=${run} />` },
   ...(windowed ? [{ title: 'Window', size: 27, wide: true, cell: (/** @type {any} */ run) => (run.window ? windowText(run) : html`<span class="muted">–</span>`) }] : []),
   { title: 'Took', wide: true, number: true, cell: (run) => (run.completeTime ? durationText(runSeconds(run)) : html`<span class="muted">–</span>`) },
   { title: 'Actions', hidden: true, size: 14, cell: (run) => html`<${RunActions} run=${run} done=${done} />` },
@@ -164,8 +151,8 @@ export function OperationProgress({ name, onEnd }) {
     }
   };
   const [, tenant, , id] = name.split('/');
-  return html`<div class="operation"><p><${Link} to=${address(tenant, ['operations', id])}>${words(data.kind)}<//> <${Badge} state=${data.state} final />
-    ${count(done)} of ${count(data.totalCount)}${Number(data.failedCount) ? `, ${count(data.failedCount)} could not be done: ${data.lastFailure}` : ''}
+  return html`<div class="operation"><p><${Link} to=${address(tenant, ['operations', id])}>${words(data.kind)}<//> <${Badge} of=${operationState(data)} />
+    ${data.run ? html`<${Link} to=${runAddress(data.run)}>${count(done)} of ${count(data.totalCount)}<//>` : `${count(done)} of ${count(data.totalCount)}`}${Number(data.failedCount) ? `, ${count(data.failedCount)} could not be done: ${data.lastFailure}` : ''}
     ${data.state === 'RUNNING' && can('OPERATOR') && html` <button onClick=${cancel}>Stop</button>`}</p>
     <${Progress} value=${done} max=${Number(data.totalCount ?? 0)} label="Progress" />${data.error && html`<p class="error">${data.error}</p>`}</div>`;
 }

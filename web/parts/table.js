@@ -1,30 +1,53 @@
 // A table over a list of the server: only the rows near the window are in the document, and further pages are read when the
 // end comes near. The address holds the page that one looks at.
-import { classes, html, useEffect, useRef, useState } from './view.js';
+import { classes, html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 import { LIST_ROWS_MAX, useList } from './data.js';
 import { Link, readRoute, setQuery } from './router.js';
 import { Failure, Loading } from './basics.js';
 import { count } from './format.js';
 
-export const ROW_PIXELS = 44;
+const ROW_PIXELS = 44; // of a row that has not been measured, until the first ones are
 const ROWS_BEYOND = 12; // rows kept above and below the window
 
 /**
  * @typedef {{title: string, cell: (row: any) => any, size?: number, wide?: boolean, number?: boolean, hidden?: boolean}} Column
- * size: its width beside the others, 10 unless given; wide: left out on narrow windows; hidden: its title is for screen readers only
+ * size: its width beside the others, 10 unless given; wide: where the table is narrow, it is below the others, with its title;
+ * hidden: its title is for screen readers only
  */
 
-/** The rows that are near the window. @param {{current: HTMLElement|null}} body @param {number} rows */
+/**
+ * The rows that are near the window, and the pixels of those before and behind them. Texts wrap, so each row has its own height: it
+ * is measured when the row is in the document, and kept until the width changes.
+ * @param {{current: HTMLElement|null}} body @param {number} rows
+ */
 function useWindow(body, rows) {
   const [range, setRange] = useState([0, 60]);
+  const known = useRef({ width: 0, usual: ROW_PIXELS, heights: /** @type {number[]} */ ([]) }).current;
+  const height = (/** @type {number} */ row) => known.heights[row] ?? known.usual;
+  const pixels = (/** @type {number} */ from, /** @type {number} */ to) => {
+    let sum = 0;
+    for (let row = from; row < to; row++) sum += height(row);
+    return sum;
+  };
+  const look = () => {
+    if (!body.current) return;
+    const top = -body.current.getBoundingClientRect().top;
+    let row = 0;
+    let sum = 0;
+    while (row < rows && sum + height(row) <= top) sum += height(row++);
+    const first = Math.max(0, row - ROWS_BEYOND);
+    while (row < rows && sum < top + innerHeight) sum += height(row++);
+    const last = row + ROWS_BEYOND;
+    setRange((before) => (before[0] === first && before[1] === last ? before : [first, last]));
+  };
+  useLayoutEffect(() => {
+    if (!body.current) return;
+    const shown = [...body.current.children].filter((row) => !row.classList.contains('gap'));
+    if (body.current.clientWidth !== known.width) Object.assign(known, { width: body.current.clientWidth, usual: 0, heights: [] });
+    shown.forEach((row, i) => void (known.heights[range[0] + i] = row.getBoundingClientRect().height));
+    known.usual ||= Math.max(1, pixels(range[0], range[0] + shown.length) / Math.max(1, shown.length)) || ROW_PIXELS;
+  });
   useEffect(() => {
-    const look = () => {
-      if (!body.current) return;
-      const top = -body.current.getBoundingClientRect().top;
-      const first = Math.max(0, Math.floor(top / ROW_PIXELS) - ROWS_BEYOND);
-      const last = Math.ceil((top + innerHeight) / ROW_PIXELS) + ROWS_BEYOND;
-      setRange((before) => (before[0] === first && before[1] === last ? before : [first, Math.max(last, 0)]));
-    };
     look();
     addEventListener('scroll', look, { passive: true });
     addEventListener('resize', look);
@@ -33,33 +56,35 @@ function useWindow(body, rows) {
       removeEventListener('resize', look);
     };
   }, [rows]);
-  return range;
+  const first = Math.min(range[0], rows);
+  return { first, last: range[1], before: pixels(0, first), behind: pixels(range[1], rows) };
 }
 
-/** The rows themselves. @param {{rows: any[], columns: Column[], caption: string, rowId: (row: any) => string, select?: Set<string>, onSelect?: (id: string, on: boolean) => void, total?: number, onRange?: (first: number, last: number) => void}} props */
+/** The rows themselves. Roles are said again because browsers forget them where a row is no row of a table any more for CSS. @param {{rows: any[], columns: Column[], caption: string, rowId: (row: any) => string, select?: Set<string>, onSelect?: (id: string, on: boolean) => void, total?: number, onRange?: (first: number, last: number) => void}} props */
 export function Rows({ rows, columns, caption, rowId, select, onSelect, total, onRange }) {
   const body = useRef(/** @type {HTMLElement|null} */ (null));
-  const [first, last] = useWindow(body, rows.length);
+  const { first, last, before, behind } = useWindow(body, rows.length);
   useEffect(() => onRange?.(first, last), [first, last, rows.length]);
   const part = rows.slice(first, last);
   const sizes = columns.reduce((sum, column) => sum + (column.size ?? 10), 0);
   const span = columns.length + (select ? 1 : 0);
-  const gap = (/** @type {number} */ number) => number > 0 && html`<tr aria-hidden="true" class="gap" style=${{ height: `${number * ROW_PIXELS}px` }}><td colspan=${span}></td></tr>`;
-  return html`<div class="table"><table aria-rowcount=${total ?? rows.length}>
+  const gap = (/** @type {number} */ pixels) => pixels > 0 && html`<tr aria-hidden="true" class="gap" style=${{ height: `${pixels}px` }}><td colspan=${span}></td></tr>`;
+  const look = (/** @type {Column} */ column) => classes(column.wide && 'wide', column.number && 'number', column.hidden && 'untitled');
+  return html`<div class="table"><table role="table" aria-rowcount=${total ?? rows.length}>
     <caption class="unseen">${caption}</caption>
-    <colgroup>${select && html`<col class="tick" />`}${columns.map((column) => html`<col class=${column.wide ? 'wide' : ''} style=${{ width: `${((column.size ?? 10) * 100) / sizes}%` }} />`)}</colgroup>
-    <thead><tr>
-      ${select && html`<th class="tick"><span class="unseen">Select</span></th>`}
-      ${columns.map((column) => html`<th scope="col" class=${classes(column.wide && 'wide', column.number && 'number')}>${column.hidden ? html`<span class="unseen">${column.title}</span>` : column.title}</th>`)}
+    <colgroup>${select && html`<col class="tick" />`}${columns.map((column) => html`<col style=${{ width: `${((column.size ?? 10) * 100) / sizes}%` }} />`)}</colgroup>
+    <thead role="rowgroup"><tr role="row">
+      ${select && html`<th role="columnheader" class="tick"><span class="unseen">Select</span></th>`}
+      ${columns.map((column) => html`<th role="columnheader" scope="col" class=${look(column)}>${column.hidden ? html`<span class="unseen">${column.title}</span>` : column.title}</th>`)}
     </tr></thead>
-    <tbody ref=${body}>
-      ${gap(Math.min(first, rows.length))}
-      ${part.map((row, i) => html`<tr key=${rowId(row)} aria-rowindex=${first + i + 1}>
-        ${select && html`<td class="tick"><input type="checkbox" aria-label=${`Select ${rowId(row)}`} checked=${select.has(rowId(row))}
+    <tbody role="rowgroup" ref=${body}>
+      ${gap(before)}
+      ${part.map((row, i) => html`<tr role="row" key=${rowId(row)} aria-rowindex=${first + i + 1}>
+        ${select && html`<td role="cell" class="tick"><input type="checkbox" aria-label=${`Select ${rowId(row)}`} checked=${select.has(rowId(row))}
           onChange=${(/** @type {any} */ event) => onSelect?.(rowId(row), event.target.checked)} /></td>`}
-        ${columns.map((column) => html`<td class=${classes(column.wide && 'wide', column.number && 'number')}>${column.cell(row)}</td>`)}
+        ${columns.map((column) => html`<td role="cell" class=${look(column)} data-title=${column.title}>${column.cell(row)}</td>`)}
       </tr>`)}
-      ${gap(rows.length - last)}
+      ${gap(behind)}
     </tbody>
   </table></div>`;
 }

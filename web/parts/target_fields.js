@@ -3,9 +3,10 @@ import { html, useCallback, useRef, useState } from './view.js';
 import { call, get, getAll } from './api.js';
 import { Badge, TextBox } from './basics.js';
 import { useData } from './data.js';
-import { Select, Text } from './fields.js';
+import { Duration, Select, Text } from './fields.js';
 import { base64Of, idOf, shownBytes, textOf } from './format.js';
 import { address, Link } from './router.js';
+import { testState } from './state.js';
 
 /** @param {any} first @returns {[any, (changes: any) => void, (draft: any) => void]} */
 export function useDraft(first) {
@@ -69,7 +70,7 @@ export function PayloadFields({ draft, set, error }) {
     ${text === null ? html`<p class="note">The payload is no text; it can be changed as JSON (base64).</p>`
       : html`<${Text} path="payload" label="Payload" hint="Text or JSON; the same for every event." lines=${5} value=${text} set=${(/** @type {string} */ typed) => set({ payload: base64Of(typed) })} error=${error} wide />`}
     <${Text} path="content_type" label="Media type" hint="Empty: application/json" value=${draft.contentType} set=${(/** @type {string} */ contentType) => set({ contentType })} error=${error} />
-    <${Text} path="delivery_timeout" label="Time for an answer" hint="10 s unless given: 10s" value=${draft.deliveryTimeout} set=${(/** @type {string} */ deliveryTimeout) => set({ deliveryTimeout: deliveryTimeout || undefined })} error=${error} /></fieldset>`;
+    <${Duration} path="delivery_timeout" label="Time for an answer" hint="10 s unless given" value=${draft.deliveryTimeout} set=${(/** @type {any} */ deliveryTimeout) => set({ deliveryTimeout })} error=${error} /></fieldset>`;
 }
 
 /** The limits of a schedule or event: its policy, or several. @param {any} of @returns {any[]} */
@@ -146,6 +147,6 @@ export function SendOne({ tenant, draft, onError }) {
   };
   const attempt = event?.recentAttempts?.at(-1);
   return html`<div class="field wide"><div><button type="button" disabled=${busy} onClick=${send}>Send one now</button> <small>Sends the payload to this target once, as a one-off event.</small></div>
-    <div role="status">${event && html`<p><${Badge} state=${event.state === 'ENDED' ? event.outcome : 'IN_PROGRESS'} final label=${event.outcome === 'SUCCEEDED' ? 'It arrived' : event.outcome ? 'It was not accepted' : 'Being sent…'} />
+    <div role="status">${event && html`<p><${Badge} of=${testState(event)} />
       ${attempt?.statusCode ? ` status ${attempt.statusCode}` : ''} <span class="error">${event.reason ?? ''}</span></p>${(event.output || attempt?.answer) && html`<${TextBox} text=${shownBytes(event.output || attempt.answer)} label="The target's answer" />`}`}</div></div>`;
 }

@@ -4,8 +4,9 @@ import { html, useRef } from './view.js';
 import { address, Link } from './router.js';
 import { call, get } from './api.js';
 import { useData } from './data.js';
-import { isLate, runAddress } from './runs.js';
-import { clockText, count, zone } from './format.js';
+import { runAddress } from './runs.js';
+import { isLate, runKind } from './state.js';
+import { clockText, count, dayOf, timeOfInput, zone } from './format.js';
 import { previewOf } from '../pages/schedule.js';
 
 const SLOTS = 96; // of a quarter of an hour each
@@ -13,7 +14,7 @@ const RUNS_MAX = 2000; // runs of one schedule that are read, the last ones of t
 const PLANNED_PAGES_MAX = 5; // pages of a thousand occurrences to come that are read; beyond, one of each slot
 
 /** "2026-11-26", in the zone in which times are shown. */
-export const today = () => new Date().toLocaleDateString('sv', zone.mode === 'utc' ? { timeZone: 'UTC' } : {});
+export const today = () => dayOf(Date.now());
 /** The day so many days later, or "" if there is none. @param {string} day @param {number} days */
 export function dayAfter(day, days) {
   const noon = Date.parse(`${day}T12:00:00Z`) + days * 86400000;
@@ -21,18 +22,10 @@ export function dayAfter(day, days) {
 }
 /** Begin and end of a day in the zone in which times are shown. A day begins later where the clocks skip midnight. @param {string} day @returns {[number, number]} */
 export function dayRange(day) {
-  const beginOf = (/** @type {string} */ date) => Date.parse(`${date}T00:00:00${zone.mode === 'utc' ? 'Z' : ''}`);
-  return [beginOf(day), beginOf(dayAfter(day, 1))];
+  return [timeOfInput(`${day}T00:00`), timeOfInput(`${dayAfter(day, 1)}T00:00`)];
 }
 
 const RANK = ['unread', 'idle', 'planned', 'good', 'busy', 'warn', 'bad'];
-/** @param {any} run */
-function toneOf(run) {
-  if (run.status === 'PERMANENTLY_FAILED') return 'bad';
-  if (run.status === 'FAILED') return 'warn';
-  if (run.status === 'COMPLETED') return 'good';
-  return run.state === 'ACTIVE' ? 'busy' : 'idle';
-}
 
 /** @param {any} schedule @param {number} begin @param {number} end @param {AbortSignal} signal */
 async function readRuns(schedule, begin, end, signal) {
@@ -41,7 +34,7 @@ async function readRuns(schedule, begin, end, signal) {
   let pageToken = '';
   do {
     const page = await get(`/v1/${schedule.name}/runs`, { pageSize: 1000, pageToken, orderBy: 'nominal_time desc', filter: `nominal_time >= "${new Date(begin).toISOString()}" AND nominal_time < "${new Date(end).toISOString()}"` }, signal);
-    runs.push(...(page.runs ?? []));
+    runs.push(...(page.runs ?? []).filter((/** @type {any} */ run) => run.state !== 'UPCOMING')); // these are still planned
     pageToken = page.nextPageToken ?? '';
   } while (pageToken && runs.length < RUNS_MAX);
   return { runs: runs.reverse(), cut: pageToken !== '' };
@@ -112,7 +105,7 @@ function slotsOf({ runs, planned, cut }, begin, end) {
     const slot = at(run.nominalTime);
     slot.runs.push(run);
     slot.late ||= isLate(run);
-    add(slot, toneOf(run));
+    add(slot, runKind(run).tone);
   }
   for (const each of planned) {
     const slot = at(each.time);
@@ -126,8 +119,7 @@ function slotsOf({ runs, planned, cut }, begin, end) {
 function summary({ runs, planned, cut, more }) {
   const of = (/** @type {(run: any) => boolean} */ test) => runs.filter(test).length;
   const parts = [
-    [of((run) => toneOf(run) === 'good'), 'completed'], [of((run) => toneOf(run) === 'bad'), 'failed'], [of((run) => toneOf(run) === 'warn'), 'being retried'],
-    [of((run) => toneOf(run) === 'busy'), 'active'], [of((run) => toneOf(run) === 'idle'), 'not delivered'], [of(isLate), 'late'], [planned.length, 'to come'],
+    ...['completed', 'failed', 'being retried', 'active', 'not delivered'].map((kind) => [of((run) => runKind(run).kind === kind), kind]), [of(isLate), 'late'], [planned.length, 'to come'],
   ];
   const text = parts.filter(([number]) => Number(number) > 0).map(([number, word]) => `${count(number)}${word === 'to come' && more ? '+' : ''} ${word}`).join(', ') || 'nothing';
   return cut ? `${text} (of the last ${count(runs.length)} runs)` : text;
@@ -147,12 +139,12 @@ function Row({ schedule, day }) {
       ${found && slotsOf(found, begin, end).map((slot, i) => slot.tone && html`<rect class=${slot.tone} x=${i * width} width=${width - 1} y=${slot.late ? 1 : 9} height=${slot.late ? 26 : 13}>
         <title>${`${clockText(begin + (i * (end - begin)) / SLOTS)}: ${slot.tone === 'unread' ? 'not read' : summary({ ...slot, planned: Array(slot.planned), more: slot.planned && found.more })}`}</title></rect>`)}
       ${now > 0 && now < 1000 && html`<rect class="now" x=${now} y="0" width="1.5" height="28" />`}</svg></div>
-    <div class="lane-text" role="cell">${found ? summary(found) : error ? html`<span class="error">${error.message}</span> <button class="link" onClick=${reload}>Try again</button>` : '…'}${found && Problem(found.runs)}</div></div>`;
+    <div class="lane-text" role="cell">${found ? html`<${Link} to=${address(tenant, ['schedules', id], { from: day, until: day })}>${summary(found)}<//>` : error ? html`<span class="error">${error.message}</span> <button class="link" onClick=${reload}>Try again</button>` : '…'}${found && Problem(found.runs)}</div></div>`;
 }
 
 /** A link to the first run that failed, else to the first that was late. @param {any[]} runs */
 function Problem(runs) {
-  const bad = runs.find((run) => toneOf(run) === 'bad');
+  const bad = runs.find((run) => runKind(run).kind === 'failed');
   const run = bad ?? runs.find(isLate);
   return run && html` <${Link} to=${runAddress(run.name)}>${bad ? 'failed' : 'late'} at ${clockText(run.nominalTime)}<//>`;
 }
