@@ -54,6 +54,7 @@ const std::map<std::string, Probe>& Probes() {
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"}},
       {"ExplainSchedule", {R"(name: "tenants/TENANT/schedules/none")", kNotFound}},
       {"ExplainEvent", {R"(name: "tenants/TENANT/events/none")", kNotFound}},
+      {"ListScheduleVersions", {R"(parent: "tenants/TENANT/schedules/none")", kNotFound}},
       {"ForecastLoad", {R"(parent: "tenants/TENANT" duration { seconds: 60 })"}},
       {"CreatePolicy", {R"(parent: "tenants/TENANT" policy_id: "v" validate_only: true
           policy { max_concurrent: 1 })"}},
@@ -128,6 +129,7 @@ const std::map<std::string, Probe>& Probes() {
       {"ResetTarget",
        {R"(name: "tenants/TENANT/targets/0123456789abcdef0123456789abcdef")", kNotFound}},
       {"ListDeadLetters", {R"(parent: "tenants/TENANT")"}},
+      {"ListDeadLetterGroups", {R"(parent: "tenants/TENANT")"}},
       {"GetDeadLetter", {R"(name: "tenants/TENANT/deadLetters/00063f0000000000-none")", kNotFound}},
       {"RedriveDeadLetter",
        {R"(name: "tenants/TENANT/deadLetters/00063f0000000000-none")", kNotFound}},

@@ -92,6 +92,9 @@ const std::vector<DoorCase>& DoorCases() {
        kInvalid},
       {"ExplainSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"ExplainSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"ListScheduleVersions", R"(parent: "tenants/default/schedules/s@")"},
+      {"ListScheduleVersions", R"(parent: "tenants/default/schedules/none")", kNotFound},
+      {"ListScheduleVersions", R"(parent: "tenants/default")", kInvalid},
       {"ForecastLoad", R"(parent: "tenants/default" duration { seconds: 120 } group_by: "policy"
           filter: "name = none")"},
       {"ForecastLoad", R"(parent: "tenants/default" duration { seconds: 1 })", kInvalid},
@@ -223,6 +226,11 @@ const std::vector<DoorCase>& DoorCases() {
       {"ListDeadLetters", R"(parent: "tenants/default" filter: "a = b" order_by: "size")",
        kInvalid},
       {"ListDeadLetters", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"ListDeadLetterGroups", R"(parent: "tenants/default" filter: "error = \"lost #*\""
+          start_time { seconds: 1790000000 } end_time { seconds: 1790003600 })"},
+      {"ListDeadLetterGroups", R"(parent: "tenants/default" filter: "error > x"
+          start_time { seconds: 1790003600 } end_time { seconds: 1790000000 })",
+       kInvalid},
       {"GetDeadLetter", R"(name: "tenants/default/deadLetters/00063f0000000000-none")", kNotFound},
       {"GetDeadLetter", R"(name: "tenants/default/deadLetters/none")", kInvalid},
       {"RedriveDeadLetter", R"(name: "tenants/default/deadLetters/00063f0000000000-none")",

@@ -106,6 +106,7 @@ std::vector<std::string> BasesOf(const std::string& method) {
       {"ListOccurrences", R"(parent: "tenants/w/schedules/-"
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"},
       {"ListRunEvents", R"(parent: "tenants/w/schedules/once/runs/RUN")"},
+      {"ListScheduleVersions", R"(parent: "tenants/w/schedules/s2")"},
       {"GetEvent", R"(name: "tenants/w/events/e")"},
       {"ExplainEvent", R"(name: "tenants/w/events/e")"},
       {"ExplainSchedule", R"(name: "tenants/w/schedules/s2")"},

@@ -14,6 +14,7 @@ namespace escctl_dead_letter_test {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class EscctlDeadLetterTest : public EscctlTest {
@@ -97,6 +98,53 @@ TEST_F(EscctlDeadLetterTest, RedrivesOneManyAndARun) {
   EXPECT_EQ(receipts_.Stats().duplicates, 0u);
 }
 
+TEST_F(EscctlDeadLetterTest, GroupsFailuresAndRedrivesAGroup) {
+  for (const char* id : {"a", "b"}) {
+    Json({"event", "create", id, "--due", "+0s", "--http", Target(), "--max-attempts", "1"});
+  }
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "--http", Target(), "--max-attempts", "1",
+        "-n", "3"});
+  Json({"schedule", "trigger", "s"});
+  AwaitList({"deadletter", "list"}, 5);
+  nlohmann::json groups;
+  const auto complete = [&] {
+    groups = Json({"deadletter", "groups"})["groups"];
+    return groups.size() == 2 && groups[0]["count"] == "3" && groups[1]["count"] == "2";
+  };
+  ASSERT_TRUE(Await(complete)) << groups;
+  EXPECT_EQ(groups[0]["schedule"], "tenants/default/schedules/s");
+  EXPECT_FALSE(groups[1].contains("schedule"));
+  const std::string error = groups[0]["error"];
+  EXPECT_THAT(error, HasSubstr("#"));
+  EXPECT_THAT(error, Not(HasSubstr("503")));
+  const std::string filter = groups[0]["filter"];
+  EXPECT_EQ(AwaitList({"deadletter", "list", "--filter", filter}, 3)[0]["schedule"],
+            "tenants/default/schedules/s");
+  const Said table = Run({"deadletter", "groups", "--hours", "1", "--filter", "schedule = s"});
+  EXPECT_EQ(table.exit_code, 0) << table.words;
+  EXPECT_THAT(table.data, StartsWith("COUNT "));
+  EXPECT_THAT(table.data, HasSubstr(error));
+  EXPECT_THAT(table.words, HasSubstr("-o yaml"));
+  EXPECT_EQ(AwaitEnd(Json({"deadletter", "redrive", "--filter", filter})["name"])["doneCount"],
+            "3");
+  AwaitList({"deadletter", "list"}, 2);
+}
+
+TEST_F(EscctlDeadLetterTest, ShowsTheVersionsOfASchedule) {
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "--http", Target()});
+  Json({"schedule", "update", "s", "--cron", "0 5 1 1 *", "-n", "3"});
+  const auto versions = Json({"schedule", "versions", "s"})["versions"];
+  ASSERT_EQ(versions.size(), 2u) << versions;
+  EXPECT_EQ(versions[0]["version"], "2");
+  EXPECT_EQ(versions[0]["changedFields"], nlohmann::json({"cron", "event_count"}));
+  EXPECT_FALSE(versions[1].contains("changedFields"));
+  const Said table = Run({"schedule", "versions", "s"});
+  EXPECT_EQ(table.exit_code, 0) << table.words;
+  EXPECT_THAT(table.data, StartsWith("VERSION "));
+  EXPECT_THAT(table.data, HasSubstr("cron, event_count"));
+  EXPECT_EQ(Run({"schedule", "versions", "none"}).exit_code, 3);
+}
+
 TEST_F(EscctlDeadLetterTest, CancelsAnOperation) {
   for (const char* id : {"a", "b"}) {
     Json({"event", "create", id, "--due", "+0s", "--http", Target(), "--max-attempts", "1"});
@@ -115,6 +163,7 @@ TEST_F(EscctlDeadLetterTest, CancelsAnOperation) {
 }
 
 TEST_F(EscctlDeadLetterTest, WrongUsageIsRefused) {
+  EXPECT_EQ(Run({"deadletter", "groups", "--hours", "0"}).exit_code, 2);
   EXPECT_EQ(Run({"deadletter", "redrive"}).exit_code, 2);
   EXPECT_EQ(Run({"deadletter", "redrive", "x", "--all"}).exit_code, 2);
   EXPECT_EQ(Run({"deadletter", "redrive", "--all", "--max-per-second", "-1"}).exit_code, 2);

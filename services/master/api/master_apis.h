@@ -106,6 +106,8 @@ class ScheduleApi {
   virtual void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) = 0;
   virtual void BackfillSchedule(v1::BackfillScheduleRequest request,
                                 Done<v1::BackfillScheduleResponse> done) = 0;
+  virtual void ListScheduleVersions(v1::ListScheduleVersionsRequest request,
+                                    Done<v1::ListScheduleVersionsResponse> done) = 0;
   virtual void PreviewSchedule(v1::PreviewScheduleRequest request,
                                Done<v1::PreviewScheduleResponse> done) = 0;
   virtual void ForecastLoad(v1::ForecastLoadRequest request,

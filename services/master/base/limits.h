@@ -374,6 +374,18 @@ inline constexpr double kRedriveRateMax = 100'000;
 inline constexpr size_t kDeadLetterCountRowsMax = 100'000;
 inline constexpr size_t kDeadLetterCountBytesMax = 64 << 20;
 inline constexpr int kPurgeSampleMax = 100;  // names that PurgeDeadLetters answers
+// Groups of dead letters: the default of their time, and its parts.
+inline constexpr absl::Duration kLetterGroupsDefault = absl::Hours(24);
+inline constexpr int kLetterGroupParts = 24;
+// Characters of DeadLetterGroup.error: later characters do not tell groups apart.
+inline constexpr size_t kLetterErrorCharsMax = 200;
+// Dead letters that one turn of the executor groups: other calls wait about 2 ms for it.
+inline constexpr uint32_t kGroupedLettersAtOnce = 200;
+// Groups that are counted, which bounds the memory of a call: dead letters of further groups are
+// left out, and the answer says that there are more.
+inline constexpr size_t kLetterGroupsCounted = 10'000;
+// Groups of one answer, the largest first.
+inline constexpr size_t kLetterGroupsMax = 200;
 // Dead letters that one step of an operation handles, and the rows and bytes that it reads to find
 // them. Bounds the size of its commit.
 inline constexpr size_t kOperationLettersMax = 200;
@@ -424,6 +436,10 @@ inline constexpr absl::Duration kVersionKeptFor = absl::Hours(24 * 62);
 // and then for the longer of the tenant's retention and this.
 inline constexpr absl::Duration kTombstoneEventsEnd = absl::Hours(24 * 31);
 inline constexpr absl::Duration kTombstoneRetentionMin = absl::Hours(24 * 31);
+// Versions of one answer of ListScheduleVersions, and those of one read: each may hold a large
+// payload.
+inline constexpr int kListedVersionsMax = 1000;
+inline constexpr uint32_t kListedVersionsAtOnce = 16;
 // From the end of one sweep of definitions to the next; the pause between two pages of states, and
 // rows of one page. Versions of one schedule that one step of a sweep reads, and their bytes.
 inline constexpr absl::Duration kDefinitionSweepEvery = absl::Hours(6);

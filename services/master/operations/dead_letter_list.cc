@@ -6,9 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
 #include "common/base/uid.h"
@@ -52,7 +54,26 @@ std::string PolicyNameOf(const StoredDeadLetter& letter) {
   return policy.empty() ? std::string() : PolicyName{letter.name.tenant, policy}.ToString();
 }
 
+std::string ErrorOf(absl::string_view reason) {
+  std::string error;
+  size_t chars = 0;
+  bool in_digits = false;
+  for (const char c : CleanText(reason, reason.size())) {
+    const bool digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
+    if (digit && in_digits) continue;
+    in_digits = digit;
+    const bool begins = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    if (begins && ++chars > kLetterErrorCharsMax) break;
+    error.push_back(digit ? '#' : c);
+  }
+  return error;
+}
+
 namespace {
+
+std::string ErrorOfShown(const google::protobuf::Message& letter) {
+  return ErrorOf(static_cast<const v1::DeadLetter&>(letter).reason());
+}
 
 constexpr FilterField kDeadLetterFields[] = {
     {.name = "schedule", .collection = "schedules", .prefix = true},
@@ -60,9 +81,10 @@ constexpr FilterField kDeadLetterFields[] = {
     {.name = "event", .prefix = true},
     {.name = "event_id", .prefix = true, .part = true},
     {.name = "reason", .prefix = true, .part = true},
+    {.name = "error", .prefix = true, .make = &ErrorOfShown},
     {.name = "create_time"}};
 
-// Only kDeadLetterFields.
+// Only what kDeadLetterFields need.
 v1::DeadLetter ShowFilterFields(const StoredDeadLetter& letter) {
   v1::DeadLetter shown;
   shown.set_event(EventNameOf(letter));

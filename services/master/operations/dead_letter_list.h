@@ -43,6 +43,10 @@ std::string EventNameOf(const StoredDeadLetter& letter);
 std::string ScheduleNameOf(const StoredDeadLetter& letter);
 std::string PolicyNameOf(const StoredDeadLetter& letter);
 
+// DeadLetterGroup.error of this reason: every run of digits as one "#", at most
+// kLetterErrorCharsMax characters. It has no control characters, so a filter can name it.
+std::string ErrorOf(absl::string_view reason);
+
 // `retention`: how long dead letters are kept. Without payload.
 v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention);
 

@@ -15,6 +15,7 @@
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
+#include "services/master/operations/dead_letter_groups.h"
 #include "services/master/operations/dead_letter_list.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/operations/redrive_batch.h"
@@ -135,6 +136,17 @@ void DeadLetterService::ListDeadLetters(v1::ListDeadLettersRequest request,
   query.retention = retention_;
   query.selection = *std::move(selection);
   ListDeadLettersOf(context_, std::move(query), std::move(done));
+}
+
+void DeadLetterService::ListDeadLetterGroups(v1::ListDeadLetterGroupsRequest request,
+                                             Done<v1::ListDeadLetterGroupsResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  absl::StatusOr<LetterGroupsQuery> query =
+      ReadLetterGroups(request, *tenant, context_.client.NowLow());
+  if (!query.ok()) return context_.Refuse(query.status(), std::move(done));
+  ListDeadLetterGroupsOf(context_, *std::move(query), std::move(done));
 }
 
 void DeadLetterService::GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done) {

@@ -30,6 +30,8 @@ class DeadLetterService {
       : context_(context), loop_(loop), retention_(retention) {}
 
   void ListDeadLetters(v1::ListDeadLettersRequest request, Done<v1::ListDeadLettersResponse> done);
+  void ListDeadLetterGroups(v1::ListDeadLetterGroupsRequest request,
+                            Done<v1::ListDeadLetterGroupsResponse> done);
   void GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done);
   void RedriveDeadLetter(v1::RedriveDeadLetterRequest request, Done<v1::Event> done);
   void RedriveDeadLetters(v1::RedriveDeadLettersRequest request, Done<v1::Operation> done);

@@ -56,6 +56,8 @@ class Binder {
         std::find_if(fields_.begin(), fields_.end(),
                      [&, name = name](const FilterField& each) { return each.name == name; });
     if (rule == fields_.end()) return Unknown(comparison.field);
+    if (rule->make != nullptr)
+      return key.has_value() ? Unknown(comparison.field) : BindText(*rule, comparison);
     const FieldDescriptor& field = *message_.FindFieldByName(std::string(name));
     if (field.is_map() && key.has_value()) return RequireEquality(comparison);
     if (field.is_map())
@@ -82,7 +84,7 @@ class Binder {
   absl::Status Unknown(absl::string_view field) const {
     std::vector<std::string> known;
     for (const FilterField& each : fields_) {
-      if (message_.FindFieldByName(std::string(each.name))->is_map())
+      if (each.make == nullptr && message_.FindFieldByName(std::string(each.name))->is_map())
         known.push_back(absl::StrCat(each.name, ".KEY"));
       known.emplace_back(each.name);
     }
@@ -118,7 +120,9 @@ class Binder {
     // An empty value stays: it means none.
     if (!rule.collection.empty() && !value.empty() && !absl::StrContains(value, '/'))
       value = absl::StrCat("tenants/", tenant_, "/", rule.collection, "/", value);
-    if (rule.prefix && absl::EndsWith(value, "*")) {
+    if (rule.prefix && absl::EndsWith(value, "\\*")) {
+      value.erase(value.size() - 2, 1);
+    } else if (rule.prefix && absl::EndsWith(value, "*")) {
       value.pop_back();
       comparison.number = kPrefix;
     }
@@ -240,6 +244,7 @@ absl::StatusOr<ListFilter> ListFilter::Read(absl::string_view text, absl::string
     return InvalidField("filter", status.message());
   ListFilter read;
   for (const FilterField& each : fields) {
+    if (each.make != nullptr) read.made_.push_back(each);
     if (each.name != "name") continue;
     const std::string collection = absl::StrCat("tenants/", tenant, "/", each.collection, "/");
     ForEachNeeded(*filter, [&](const FilterComparison& comparison) {
@@ -259,8 +264,12 @@ absl::StatusOr<ListFilter> ListFilter::Read(absl::string_view text, absl::string
 }
 
 bool ListFilter::Matches(const Message& message) const {
-  return FilterHolds(
-      filter_, [&](const FilterComparison& comparison) { return Holds(message, comparison); });
+  return FilterHolds(filter_, [&](const FilterComparison& comparison) {
+    for (const FilterField& each : made_) {
+      if (comparison.field == each.name) return TextHolds(each.make(message), comparison);
+    }
+    return Holds(message, comparison);
+  });
 }
 
 }  // namespace escapement::master

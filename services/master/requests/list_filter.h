@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -27,12 +28,15 @@ namespace escapement::master {
 
 // A field that a list's filter may name.
 struct FilterField {
-  absl::string_view name;  // as in the message
+  absl::string_view name;  // as in the message; outlives every filter
   // The rest is for texts only.
   // The text names a resource of this collection. A value without '/' is an id of the tenant's.
   absl::string_view collection = {};
-  bool prefix = false;  // a value that ends with * matches all texts that begin so
-  bool part = false;    // ':' matches texts that contain the value; of a name, its last part
+  // A value that ends with * matches all texts that begin so; one that ends with \* ends with a *.
+  bool prefix = false;
+  bool part = false;  // ':' matches texts that contain the value; of a name, its last part
+  // Makes the text from the message, which has no field of this name. Null: the message has it.
+  std::string (*make)(const google::protobuf::Message& message) = nullptr;
 };
 
 class ListFilter {
@@ -66,6 +70,7 @@ class ListFilter {
                                          const google::protobuf::Descriptor& message);
 
   Filter filter_;
+  std::vector<FilterField> made_;  // the fields with `make`
   std::string id_prefix_;
   std::optional<std::pair<std::string, std::string>> label_;
 };

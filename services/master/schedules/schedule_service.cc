@@ -29,6 +29,7 @@
 #include "services/master/schedules/load_forecast.h"
 #include "services/master/schedules/schedule_reader.h"
 #include "services/master/schedules/schedule_search.h"
+#include "services/master/schedules/schedule_versions.h"
 
 namespace escapement::master {
 namespace {
@@ -394,6 +395,14 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
   };
   change->waits_for_emitter = false;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::ListScheduleVersions(v1::ListScheduleVersionsRequest request,
+                                           Done<v1::ListScheduleVersionsResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<ScheduleName> name = ParseScheduleName(request.parent(), "parent");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  ListVersionsOf(context_, *std::move(name), std::move(done));
 }
 
 void ScheduleService::PreviewSchedule(v1::PreviewScheduleRequest request,

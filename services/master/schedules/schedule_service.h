@@ -36,6 +36,8 @@ class ScheduleService final : public ScheduleApi {
   void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) override;
   void BackfillSchedule(v1::BackfillScheduleRequest request,
                         Done<v1::BackfillScheduleResponse> done) override;
+  void ListScheduleVersions(v1::ListScheduleVersionsRequest request,
+                            Done<v1::ListScheduleVersionsResponse> done) override;
   void PreviewSchedule(v1::PreviewScheduleRequest request,
                        Done<v1::PreviewScheduleResponse> done) override;
   void ForecastLoad(v1::ForecastLoadRequest request, Done<v1::ForecastLoadResponse> done) override;

@@ -29,6 +29,7 @@ void AddScheduleRpcs(ScheduleApi& schedules, RpcTable& table) {
   table.AddUnary(schedules, &ScheduleApi::ResumeSchedule);
   table.AddUnary(schedules, &ScheduleApi::TriggerSchedule);
   table.AddUnary(schedules, &ScheduleApi::BackfillSchedule);
+  table.AddUnary(schedules, &ScheduleApi::ListScheduleVersions);
   table.AddUnary(schedules, &ScheduleApi::PreviewSchedule);
   table.AddUnary(schedules, &ScheduleApi::ForecastLoad);
 }
@@ -81,6 +82,7 @@ void AddKeyRpcs(KeyService& keys, RpcTable& table) {
 
 void AddDeadLetterRpcs(DeadLetterService& dead_letters, RpcTable& table) {
   table.AddUnary(dead_letters, &DeadLetterService::ListDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterService::ListDeadLetterGroups);
   table.AddUnary(dead_letters, &DeadLetterService::GetDeadLetter);
   table.AddUnary(dead_letters, &DeadLetterService::RedriveDeadLetter);
   table.AddUnary(dead_letters, &DeadLetterService::RedriveDeadLetters);

@@ -202,6 +202,10 @@ class PublicDoor::Schedules final : public master::ScheduleApi {
                         master::Done<v1::BackfillScheduleResponse> done) override {
     calls_.Unary(stub_, &ScheduleStub::BackfillSchedule, request, std::move(done));
   }
+  void ListScheduleVersions(v1::ListScheduleVersionsRequest request,
+                            master::Done<v1::ListScheduleVersionsResponse> done) override {
+    calls_.Unary(stub_, &ScheduleStub::ListScheduleVersions, request, std::move(done));
+  }
   void PreviewSchedule(v1::PreviewScheduleRequest request,
                        master::Done<v1::PreviewScheduleResponse> done) override {
     calls_.Unary(stub_, &ScheduleStub::PreviewSchedule, request, std::move(done));

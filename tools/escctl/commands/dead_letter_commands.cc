@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "escapement/v1/dead_letter_service.grpc.pb.h"
 #include "escapement/v1/operation_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
@@ -23,8 +24,8 @@ using google::protobuf::util::TimeUtil;
 using DeadLetterStub = v1::DeadLetterService::Stub;
 
 constexpr char kFilterHelp[] =
-    "which dead letters: conditions on schedule, policy, event, event_id, reason and create_time, "
-    "joined by AND, OR, NOT";
+    "which dead letters: conditions on schedule, policy, event, event_id, reason, error and "
+    "create_time, joined by AND, OR, NOT";
 
 struct Options {
   std::string name;
@@ -160,6 +161,45 @@ void AddRedriveRun(CLI::App& app, Session& session) {
   redrive->callback([o, dry, &session] { RedriveRun(session, *o, *dry); });
 }
 
+void PrintGroups(Session& session, const v1::ListDeadLetterGroupsResponse& response) {
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(response, session.format()));
+  std::vector<Row> rows;
+  for (const v1::DeadLetterGroup& group : response.groups()) {
+    rows.push_back({absl::StrCat(group.count()), group.schedule().empty() ? "-" : group.schedule(),
+                    TimeUtil::ToString(group.first_time()), TimeUtil::ToString(group.last_time()),
+                    group.error()});
+  }
+  session.Print(FormatTable({"COUNT", "SCHEDULE", "FIRST", "LAST", "ERROR"}, rows));
+  if (response.more()) session.Say("escctl: there are more: not all dead letters were counted");
+  if (!rows.empty()) session.Say("escctl: with -o yaml each group has the filter that redrives it");
+}
+
+void AddGroups(CLI::App& group, Session& session) {
+  struct GroupOptions {
+    std::string filter;
+    int hours = 24;
+  };
+  auto o = std::make_shared<GroupOptions>();
+  CLI::App* groups =
+      group.add_subcommand("groups", "count dead letters by schedule and error, most first");
+  groups->add_option("--filter", o->filter, kFilterHelp);
+  groups->add_option("--hours", o->hours, "the last so many hours")
+      ->check(CLI::Range(1, 24 * 366))
+      ->capture_default_str();
+  groups->callback([o, &session] {
+    v1::ListDeadLetterGroupsRequest request;
+    request.set_parent(session.parent());
+    request.set_filter(o->filter);
+    *request.mutable_start_time() =
+        TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now() - absl::Hours(o->hours)));
+    v1::ListDeadLetterGroupsResponse response;
+    const auto status = session.Call(&DeadLetterStub::ListDeadLetterGroups, request, response);
+    if (!status.ok()) return session.Fail(status);
+    PrintGroups(session, response);
+  });
+}
+
 void AddPurge(CLI::App& group, Session& session) {
   auto o = std::make_shared<Options>();
   CLI::App* purge =
@@ -184,13 +224,16 @@ void AddDeadLetterCommands(CLI::App& app, Session& session) {
 
   CLI::App* list = group->add_subcommand("list", "show dead letters, the newest first");
   auto flags = std::make_shared<ListFlags>();
-  flags->Add(*list, "dead letters", "schedule, policy, event, event_id, reason and create_time",
+  flags->Add(*list, "dead letters",
+             "schedule, policy, event, event_id, reason, error and create_time",
              "create_time (oldest first) or create_time desc");
   list->callback([flags, &session] {
     flags->Run(
         session, DeadLetterHeader(), &DeadLetterStub::ListDeadLetters, v1::ListDeadLettersRequest(),
         [](auto& page) { return page.mutable_dead_letters(); }, DeadLetterRow);
   });
+
+  AddGroups(*group, session);
 
   CLI::App* get = group->add_subcommand("get", "show one dead letter");
   auto name = std::make_shared<std::string>();

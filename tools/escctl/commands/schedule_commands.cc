@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
@@ -205,6 +206,29 @@ void AddScheduleGetAndList(CLI::App& group, Session& session) {
   });
 }
 
+void AddScheduleVersions(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command =
+      group.add_subcommand("versions", "show when its versions were made, and what each changed");
+  command->add_option("name", *name, "id or full name")->required();
+  command->callback([name, &session] {
+    v1::ListScheduleVersionsRequest request;
+    request.set_parent(session.FullName("schedules", *name));
+    v1::ListScheduleVersionsResponse response;
+    const auto status = session.Call(&ScheduleStub::ListScheduleVersions, request, response);
+    if (!status.ok()) return session.Fail(status);
+    if (session.format() != OutputFormat::kTable)
+      return session.Print(FormatMessage(response, session.format()));
+    std::vector<Row> rows;
+    for (const v1::ScheduleVersion& version : response.versions()) {
+      rows.push_back(
+          {absl::StrCat(version.version()), TimeUtil::ToString(version.create_time()),
+           version.changed_fields().empty() ? "-" : absl::StrJoin(version.changed_fields(), ", ")});
+    }
+    session.Print(FormatTable({"VERSION", "MADE", "CHANGED"}, rows));
+  });
+}
+
 void AddScheduleDelete(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto etag = std::make_shared<std::string>();
@@ -290,6 +314,7 @@ void AddScheduleCommands(CLI::App& app, Session& session) {
   AddScheduleCreate(*group, session);
   AddScheduleUpdate(*group, session);
   AddScheduleGetAndList(*group, session);
+  AddScheduleVersions(*group, session);
   AddScheduleDelete(*group, session);
   AddSchedulePauseAndResume(*group, session);
   AddTrigger(*group, session);
