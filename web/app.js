@@ -2,11 +2,12 @@
 import { html, render, useEffect, useLayoutEffect, useState } from './parts/view.js';
 import { address, go, Link, useRoute } from './parts/router.js';
 import { getAll, onSignedOut } from './parts/api.js';
-import { can, isOperatorOfAll, readSession, session, signIn, signOut } from './parts/session.js';
+import { can, readSession, session, signIn, signOut } from './parts/session.js';
 import { Failure, Loading } from './parts/basics.js';
 import { act, Messages } from './parts/dialog.js';
 import { Choice } from './parts/fields.js';
 import { idOf, remember, remembered, setZone, words, zone, zoneName } from './parts/format.js';
+import { Palette } from './parts/palette.js';
 import { Overview } from './pages/overview.js';
 import { Day } from './pages/day.js';
 import { Schedules } from './pages/schedules.js';
@@ -134,6 +135,7 @@ function App() {
   const [theme, setTheme] = useTheme();
   const [, redraw] = useState(0);
   const [open, setOpen] = useState(false);
+  const [finding, setFinding] = useState(false);
   const begin = (session_ = readSession()) => session_.then(() => setState('in'), (error) => setState(error.status === 401 ? 'out' : { error }));
   useLayoutEffect(() => {
     onSignedOut.run = () => setState((before) => {
@@ -148,6 +150,19 @@ function App() {
   }, [state, tenant]);
   const path = route.parts.join('/');
   useEffect(() => setOpen(false), [tenant, path]);
+  useLayoutEffect(() => {
+    if (state !== 'in') return setFinding(false);
+    const listener = (/** @type {KeyboardEvent} */ event) => {
+      const slash = event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey && !/** @type {HTMLElement} */ (event.target).closest?.('input, textarea, select, [contenteditable]');
+      const k = event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+      if (!slash && !k) return;
+      event.preventDefault();
+      // A question goes before.
+      if (!document.querySelector('dialog[open]')) setFinding(true);
+    };
+    addEventListener('keydown', listener);
+    return () => removeEventListener('keydown', listener);
+  }, [state]);
 
   if (state === 'begin') return html`<main class="sign-in"><${Loading} /></main>`;
   if (state === 'out') return html`<${SignIn} onDone=${() => setState('in')} /><${Messages} />`;
@@ -164,14 +179,16 @@ function App() {
     <header><button class="menu" aria-expanded=${open ? 'true' : 'false'} aria-controls="navigation" onClick=${() => setOpen(!open)}>Menu</button>
       <${Link} to=${address(tenant, [])} class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="9" /><path d="M12 7v5l3.5 2" /></svg>Escapement<//>
       <${TenantChoice} tenant=${tenant} />
+      <button class="find" aria-label="Find anything" aria-haspopup="dialog" aria-keyshortcuts="/ Control+K Meta+K" title="Find schedules, events, policies and actions: / or Ctrl+K" onClick=${() => setFinding(true)}><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="10.5" cy="10.5" r="6.5" /><path d="M15.5 15.5 21 21" /></svg><span>Find</span><kbd aria-hidden="true">/</kbd></button>
       <span class="space"></span>
       <label><span class="unseen">Times</span><${Choice} value=${zone.mode} set=${(/** @type {string} */ mode) => (setZone(mode), redraw((turn) => turn + 1))} options=${[['local', zone.mode === 'local' ? zoneName() : 'Local time'], ['utc', 'UTC']]} /></label>
       <label><span class="unseen">Colours</span><${Choice} value=${theme} set=${setTheme} options=${[['system', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]} /></label>
       ${signedIn && html`<span class="who" title=${session.principal}>${words(session.role)}</span><button onClick=${leave}>Sign out</button>`}</header>
     <nav id="navigation" aria-label="Views" class=${open ? 'open' : ''}><ul>${NAVIGATION.filter(([, , may]) => may()).map(([part, title]) => html`<li key=${part}>
       <${Link} to=${address(tenant, part ? [part] : [])} aria-current=${page === part ? 'page' : undefined}>${title}<//></li>`)}
-      ${isOperatorOfAll() && html`<li class="last"><a href="/docs">API reference</a></li>`}</ul></nav>
-    <main id="main" tabindex="-1"><div key=${`${tenant}/${path}/${session.principal}`}>${viewOf(route)}</div></main></div><${Messages} />`;
+      <li class="last"><a href="/docs">API reference</a></li></ul></nav>
+    <main id="main" tabindex="-1"><div key=${`${tenant}/${path}/${session.principal}`}>${viewOf(route)}</div></main></div>
+    ${finding && html`<${Palette} tenant=${tenant} parts=${route.parts} views=${NAVIGATION.filter(([, , may]) => may())} onClose=${() => setFinding(false)} />`}<${Messages} />`;
 }
 
 // The first call goes out before anything is drawn.

@@ -19,7 +19,7 @@ export function Day({ tenant, query }) {
   const schedules = data?.schedules ?? [];
   return html`<${Head} title="Day" note="One row for each schedule. Tall marks are late: not ended one minute after their time.">
       <button onClick=${() => shift(-1)}>Day before</button><label><span class="unseen">Day</span><input type="date" value=${day} onChange=${(/** @type {any} */ event) => setQuery({ day: event.target.value })} /></label><button onClick=${() => shift(1)}>Day after</button><//>
-    <${Filters} query=${query} hint='Begin of a name, or labels.team = "billing"' fields=${[['target', 'Target', [['', 'Any'], ...['http', 'grpc', 'sqs', 'kafka', 'slack', 'email', 'ping'].map((kind) => [kind, kind])]]]} />
+    <${Filters} query=${query} hint="Part of a name, or a label: team=billing" fields=${[['target', 'Target', [['', 'Any'], ...['http', 'grpc', 'sqs', 'kafka', 'slack', 'email', 'ping'].map((kind) => [kind, kind])]]]} />
     <p class="legend"><span class="good">completed</span><span class="bad">failed</span><span class="warn">being retried</span><span class="busy">active</span><span class="idle">not delivered</span><span class="planned">to come</span></p>
     ${error && !data && html`<${Failure} error=${error} retry=${reload} />`}${!data && !error && html`<${Loading} />`}
     ${data && !schedules.length && html`<div class="empty">${filter ? 'No schedule matches.' : 'There is no schedule yet.'}</div>`}

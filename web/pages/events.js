@@ -20,7 +20,7 @@ export function Events({ tenant, query }) {
   const show = query.get('show') || 'pending';
   const ended = show === 'ended';
   const text = (query.get('q') ?? '').trim();
-  const parts = [/[=<>:]/.test(text) ? `(${text})` : text && `name = ${quoted(`${text}*`)}`, ended && query.get('outcome') && `outcome = ${query.get('outcome')}`, !ended && query.get('state') && `state = ${query.get('state')}`];
+  const parts = [/[=<>:]/.test(text) ? `(${text})` : text && `name:${quoted(text)}`, ended && query.get('outcome') && `outcome = ${query.get('outcome')}`, !ended && query.get('state') && `state = ${query.get('state')}`];
   const filter = parts.filter(Boolean).join(' AND ');
   const columns = [
     { title: 'Event', size: 14, cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
@@ -38,7 +38,7 @@ export function Events({ tenant, query }) {
   const tab = (/** @type {string} */ value, /** @type {string} */ title) => html`<button aria-pressed=${show === value ? 'true' : 'false'} onClick=${() => setQuery({ show: value, outcome: '', state: '', at: '' })}>${title}</button>`;
   return html`<${Head} title="Events" note="One-off events. Those of schedules are with their runs.">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-event'])}>New event<//>`}<//>
     <div class="tabs" role="group" aria-label="Which events">${tab('pending', 'Not ended')}${tab('ended', 'Ended')}</div>
-    <${Filters} key=${show} query=${query} hint='Begin of an id, or due_time > "2026-12-01T00:00:00Z"' fields=${[ended
+    <${Filters} key=${show} query=${query} hint='Part of an id, or due_time > "2026-12-01T00:00:00Z"' fields=${[ended
       ? ['outcome', 'Outcome', [['', 'Any'], ['SUCCEEDED', 'Succeeded'], ['FAILED', 'Failed'], ['EXPIRED', 'Expired'], ['CANCELLED', 'Cancelled'], ['SKIPPED', 'Skipped']]]
       : ['state', 'State', [['', 'Any'], ['PENDING', 'Pending'], ['RUNNING', 'Being sent']]]]} />
     <${List} path=${`/v1/tenants/${tenant}/events`} field="events" query=${{ filter, orderBy: ended ? 'complete_time desc' : 'due_time' }} columns=${columns} caption="Events" noun="events" empty=${filter ? 'No event matches.' : ended ? 'No event has ended.' : 'No event is waiting.'} />`;

@@ -1,26 +1,45 @@
-// The schedules of a tenant: find, pause, resume, trigger.
-import { html, useEffect, useState } from '../parts/view.js';
+// The schedules of a tenant: find, sort, pause, resume, trigger, one or many.
+import { html, useEffect, useRef, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
-import { post, quoted } from '../parts/api.js';
+import { get, post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
-import { Badge, Head } from '../parts/basics.js';
-import { act, ask, say } from '../parts/dialog.js';
-import { Cell, List } from '../parts/table.js';
+import { Badge, Failure, Head, Loading } from '../parts/basics.js';
+import { act, ask } from '../parts/dialog.js';
+import { LIST_ROWS_MAX, useData } from '../parts/data.js';
+import { Cell, List, Rows } from '../parts/table.js';
+import { BulkProgress, changeMany, VERBS } from '../parts/bulk.js';
+import { SavedViews } from '../parts/saved.js';
 import { Choice } from '../parts/fields.js';
 import { scheduleState } from '../parts/state.js';
-import { agoText, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
+import { agoText, count, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
 
-/** The API's filter of what the user typed. @param {URLSearchParams} query */
+/** A text with one of these is a filter of the API. */
+const FILTER = /(^|[\s(])(labels[.:]|(name|display_name|state|time_zone|policy|calendar|target|create_time|update_time|next_time)\s*(!=|[=<>:]))/;
+const WORDS_MAX = 10;
+
+/** The API's filter of words and labels: all of them match. A word is a part of the id or of the display name, "team=billing" a label, "team:" any
+ * value of it. @param {string} text */
+export function filterOfText(text) {
+  if (FILTER.test(text)) return `(${text})`;
+  const parts = (text.match(/(?:[^\s"]|"[^"]*")+/g) ?? []).slice(0, WORDS_MAX).map((each) => {
+    const plain = each.replace(/"/g, '');
+    const equals = plain.indexOf('=');
+    if (equals > 0) return `labels.${quoted(plain.slice(0, equals))} = ${quoted(plain.slice(equals + 1))}`;
+    if (/^[^:]+:$/.test(plain)) return `labels:${quoted(plain.slice(0, -1))}`;
+    // The server compares letters as they are.
+    const lower = plain.toLowerCase();
+    const forms = [...new Set([plain, lower, lower.charAt(0).toUpperCase() + lower.slice(1)])].map(quoted);
+    return `(${[...forms.slice(0, 2).map((form) => `name:${form}`), ...forms.map((form) => `display_name:${form}`)].join(' OR ')})`;
+  });
+  return parts.join(' AND ');
+}
+
+/** The API's filter of the address. @param {URLSearchParams} query */
 export function filterOf(query) {
-  const parts = [];
-  const text = (query.get('q') ?? '').trim();
-  if (/[=<>:]/.test(text)) parts.push(`(${text})`);
-  // An index serves the begin of a name; a text of people is looked for in the display name.
-  else if (/^[a-z0-9._-]+$/.test(text)) parts.push(`name = ${quoted(`${text}*`)}`);
-  else if (text) parts.push(`display_name:${quoted(text)}`);
+  const parts = [filterOfText((query.get('q') ?? '').trim())];
   if (query.get('state')) parts.push(`state = ${query.get('state')}`);
   if (query.get('target')) parts.push(`target = ${query.get('target')}`);
-  return parts.join(' AND ');
+  return parts.filter(Boolean).join(' AND ');
 }
 
 /** @param {{query: URLSearchParams, fields: any[], hint: string}} props Each field: [parameter, label, options]. */
@@ -34,7 +53,7 @@ export function Filters({ query, fields, hint }) {
   return html`<form class="filters" role="search" onSubmit=${submit}>
     <label class="field grow"><span>Find</span><input type="search" value=${text} aria-describedby="filters-hint" onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
     ${fields.map(([name, label, options]) => html`<label class="field"><span>${label}</span><${Choice} value=${query.get(name) ?? ''} options=${options} set=${(/** @type {string} */ value) => setQuery({ [name]: value, q: text, at: '' })} /></label>`)}
-    <button>Find</button><small id="filters-hint">${hint}</small></form>`;
+    <button>Find</button><${SavedViews} /><small id="filters-hint">${hint}</small></form>`;
 }
 
 /** Changes the state of one schedule; all of them ask first. @param {string} what @param {any} schedule @param {() => void} done */
@@ -73,24 +92,101 @@ export function ScheduleActions({ schedule, done, short }) {
   return html`<span class="buttons">${button('trigger', 'Run now')}${schedule.state === 'PAUSED' ? button('resume', 'Resume') : schedule.state === 'ENABLED' && button('pause', 'Pause')}</span>`;
 }
 
+// The server lists schedules by their names. Other orders are made here, of the schedules that were read.
+const SORTED_STEP = 10000; // schedules that are read before the user is asked to go on
+const SORTED_MAX = 100000;
+const OFTEN_MAX = 1000; // so many are read again every five seconds; more only when the user asks
+
+/** @type {Record<string, {title: string, key: (schedule: any) => number}>} Smaller keys come first; schedules without a key come last. */
+const ORDERS = {
+  next: { title: 'Next time', key: (s) => Date.parse(s.nextTime) },
+  last: { title: 'Last run, newest first', key: (s) => -Date.parse(s.lastTime) },
+  '-last': { title: 'Last run, oldest first', key: (s) => Date.parse(s.lastTime) },
+  failures: { title: 'Failures, most first', key: (s) => -Number(s.failedCount ?? 0) },
+};
+
+/** The schedules that come first in an order, of the first `examined` by name. At most as many as a list has are kept. @param {string} path @param {string} filter
+ * @param {string} order @param {number} examined @param {AbortSignal} signal */
+async function readSorted(path, filter, order, examined, signal) {
+  /** @type {{key: number, row: any}[]} */
+  let best = [];
+  let read = 0;
+  let pageToken = '';
+  do {
+    const page = await get(path, { filter, pageSize: 1000, pageToken }, signal);
+    const rows = page.schedules ?? [];
+    read += rows.length;
+    for (const row of rows) {
+      const key = ORDERS[order].key(row);
+      best.push({ key: Number.isNaN(key) ? Infinity : key, row });
+    }
+    if (best.length > 2 * LIST_ROWS_MAX || !page.nextPageToken || read >= examined) {
+      // Equal keys stay in the order of names.
+      best = best.sort((a, b) => (a.key === b.key ? 0 : a.key - b.key)).slice(0, LIST_ROWS_MAX);
+    }
+    pageToken = page.nextPageToken ?? '';
+  } while (pageToken && read < examined);
+  return { rows: best.map((each) => each.row), read, more: pageToken !== '' };
+}
+
+/** A list in an order that the server does not have. @param {{path: string, filter: string, order: string, columns: any[], empty: any, refreshKey: any, select?: Set<string>, onSelect: (id: string, on: boolean) => void}} props */
+function SortedList({ path, filter, order, columns, empty, refreshKey, select, onSelect }) {
+  const [examined, setExamined] = useState(SORTED_STEP);
+  const { data, error, reload } = useData((signal) => readSorted(path, filter, order, examined, signal), [path, filter, order, examined, refreshKey], (found) => (found.read <= OFTEN_MAX ? 5000 : 0));
+  // The rows stay while they are read again.
+  const before = useRef({ of: '', data });
+  const of = JSON.stringify([path, filter, order]);
+  if (data || before.current.of !== of) before.current = { of, data };
+  const found = before.current.data;
+  if (error && !found) return html`<${Failure} error=${error} retry=${reload} />`;
+  const further = () => {
+    setExamined(SORTED_MAX);
+    scrollTo(0, 0);
+  };
+  return html`${found?.more && html`<p class="note">Sorted among the first ${count(found.read)} by name; there are more. ${found.read < SORTED_MAX ? html`<button disabled=${!data} onClick=${further}>${data ? `Sort up to ${count(SORTED_MAX)}` : 'Reading…'}</button>` : 'Search for fewer.'}</p>`}
+    ${found && found.rows.length > 0 && html`<${Rows} rows=${found.rows} columns=${columns} caption="Schedules" rowId=${(/** @type {any} */ s) => s.name} select=${select} onSelect=${onSelect} />`}
+    ${found && !found.rows.length && !found.more && html`<div class="empty">${empty}</div>`}
+    <p class="below" role="status">${!data && !error && html`<${Loading} text="Reading and sorting…" />`} ${found && html`${found.read > found.rows.length ? `The first ${count(found.rows.length)} of ${count(found.read)} schedules.` : `${counted(found.rows.length, 'schedule')}.`} `}
+      ${found && found.read > OFTEN_MAX && html` <button disabled=${!data} onClick=${reload}>Read again</button>`}
+      ${found && error && html` ${error.message} <button onClick=${reload}>Try again</button>`}</p>`;
+}
+
 /** @param {{tenant: string, query: URLSearchParams}} props */
 export function Schedules({ tenant, query }) {
   const [turn, setTurn] = useState(0);
+  const [version, setVersion] = useState(0); // of the whole list: a change of many concerns more than the page that one looks at
+  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const filter = filterOf(query);
+  const order = query.get('sort') ?? '';
+  useEffect(() => setSelected(new Set()), [filter]);
   const columns = [
     { title: 'Name', size: 21, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
     { title: 'State', size: 15, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
     { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
     { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
     { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
+    ...(order === 'failures' ? [{ title: 'Failures', number: true, size: 11, cell: (/** @type {any} */ s) => count(s.failedCount) }] : []),
     { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${shortText(targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0], 60)}</span>` },
     { title: 'Actions', hidden: true, wide: true, size: 20, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
+  const select = can('OPERATOR') ? selected : undefined;
+  const onSelect = (/** @type {string} */ name, /** @type {boolean} */ on) => setSelected((before) => new Set(on ? [...before, name] : [...before].filter((each) => each !== name)));
+  const path = `/v1/tenants/${tenant}/schedules`;
+  const empty = filter ? 'No schedule matches.' : html`There is no schedule yet. ${can('EDITOR') && html`<${Link} to=${address(tenant, ['new-schedule'])}>Make the first one<//>`}`;
+  const onEnd = () => {
+    setSelected(new Set());
+    setVersion((v) => v + 1);
+  };
   return html`<${Head} title="Schedules">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-schedule'])}>New schedule<//>`}<//>
-    <${Filters} query=${query} hint='Begin of a name, or labels.team = "billing"' fields=${[
+    <${Filters} query=${query} hint="Part of a name, or a label: team=billing" fields=${[
       ['state', 'State', [['', 'Any'], ['ENABLED', 'Enabled'], ['PAUSED', 'Paused'], ['FINISHED', 'Finished']]],
       ['target', 'Target', [['', 'Any'], ...['http', 'grpc', 'sqs', 'kafka', 'slack', 'email', 'ping'].map((kind) => [kind, kind])]],
+      ['sort', 'Sort by', [['', 'Name'], ['-name', 'Name, last first'], ...Object.entries(ORDERS).map(([value, { title }]) => [value, title])]],
     ]} />
-    <${List} path=${`/v1/tenants/${tenant}/schedules`} field="schedules" query=${{ filter }} columns=${columns} caption="Schedules" noun="schedules" refreshKey=${turn}
-      empty=${filter ? 'No schedule matches.' : html`There is no schedule yet. ${can('EDITOR') && html`<${Link} to=${address(tenant, ['new-schedule'])}>Make the first one<//>`}`} />`;
+    ${can('OPERATOR') && html`<div class="buttons bulk" role="group" aria-label="Change many schedules"><span class="muted">${selected.size ? `${count(selected.size)} selected:` : filter ? 'All that match:' : 'All schedules:'}</span>
+      ${Object.values(VERBS).map((verb) => (verb.what !== 'delete' || can('EDITOR')) && html`<button class=${verb.danger ? 'danger' : ''} onClick=${() => changeMany(verb, tenant, selected.size ? { chosen: [...selected] } : { filter })}>${verb.title}…</button>`)}
+      ${selected.size > 0 && html`<button class="link" onClick=${() => setSelected(new Set())}>Select none</button>`}</div>`}
+    <${BulkProgress} onEnd=${onEnd} />
+    ${ORDERS[order] ? html`<${SortedList} key=${`${order} ${filter}`} path=${path} filter=${filter} order=${order} columns=${columns} empty=${empty} refreshKey=${turn + version} select=${select} onSelect=${onSelect} />`
+      : html`<${List} key=${version} path=${path} field="schedules" query=${{ filter, orderBy: order === '-name' ? 'name desc' : '' }} columns=${columns} caption="Schedules" noun="schedules" refreshKey=${turn} select=${select} onSelect=${onSelect} empty=${empty} />`}`;
 }

@@ -14,7 +14,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "common/base/bounded_json.h"
 #include "common/base/status_macros.h"
 #include "common/rest/openapi/json_schema.h"
 #include "common/rest/route_table.h"
@@ -68,18 +67,47 @@ void AddSecurity(Json& document) {
        "An installation that requires no credentials takes requests without one."}};
 }
 
-// Adds the example of an operation's body; `left` are those of operations to come.
-absl::Status AddExample(const std::string& rpc, std::map<std::string, std::string>& left,
-                        Json& operation) {
-  const auto found = left.find(rpc);
-  if (found == left.end()) return absl::OkStatus();
-  const Json example = ParseBoundedJson(found->second);
-  if (example.is_discarded() || !operation.contains("requestBody"))
-    return absl::InvalidArgumentError(absl::StrCat(rpc, ": the example fits no body"));
-  for (auto& [type, content] : operation["requestBody"]["content"].items())
-    content["example"] = example;
-  left.erase(found);
+// Adds the examples of an operation's parameters and body. `left` are those of operations to come,
+// by their id; "" has values of path parameters.
+absl::Status AddExample(std::map<std::string, Json>& left, Json& operation) {
+  const std::string id = operation["operationId"];
+  const auto found = left.find(id);
+  const Json example = found == left.end() ? Json::object() : found->second;
+  Json values = example.value("parameters", Json::object());
+  const Json& common = left[""];
+  if (operation.contains("parameters")) {
+    for (Json& parameter : operation["parameters"]) {
+      const std::string name = parameter["name"];
+      if (values.contains(name)) {
+        parameter["example"] = values[name];
+        values.erase(name);
+      } else if (parameter["in"] == "path" && common.contains(name)) {
+        parameter["example"] = common[name];
+      }
+    }
+  }
+  if (!values.empty())
+    return absl::InvalidArgumentError(absl::StrCat(id, ": the example fits no parameter"));
+  if (example.contains("body")) {
+    if (!operation.contains("requestBody"))
+      return absl::InvalidArgumentError(absl::StrCat(id, ": the example fits no body"));
+    for (auto& [type, content] : operation["requestBody"]["content"].items())
+      content["example"] = example["body"];
+  }
+  left.erase(id);
   return absl::OkStatus();
+}
+
+// OpenApiInfo::examples by the id of the operation; "" is there in any case.
+absl::StatusOr<std::map<std::string, Json>> ExamplesById(const Json& examples) {
+  std::map<std::string, Json> by_id = {{"", Json::object()}};
+  if (!examples.is_array()) return absl::InvalidArgumentError("the examples are no list");
+  for (const Json& example : examples) {
+    if (!example.is_object()) return absl::InvalidArgumentError("an example is no object");
+    const std::string id = example.value("operation", "");
+    by_id[id] = id.empty() ? example.value("parameters", Json::object()) : example;
+  }
+  return by_id;
 }
 
 // Text that a tool would print for a file that does not build.
@@ -131,11 +159,11 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
   }
   JsonSchemas schemas(table.routes());
   std::set<std::string> operation_ids;
-  std::map<std::string, std::string> examples = info.examples;
+  ASSIGN_OR_RETURN(auto examples, ExamplesById(info.examples));
   for (const RestRoute& route : table.routes()) {
     ASSIGN_OR_RETURN(auto operation, OperationOf(route, schemas));
-    RETURN_IF_ERROR(AddExample(route.method->full_name(), examples, operation));
     MakeUnique(operation, operation_ids);
+    RETURN_IF_ERROR(AddExample(examples, operation));
     document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
         std::move(operation);
   }
@@ -148,13 +176,14 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
           absl::StrCat(route.method->full_name(), ": no message for its lines"));
     }
     Json operation = LineOperationOf(route, *message, schemas);
-    RETURN_IF_ERROR(AddExample(route.method->full_name(), examples, operation));
     MakeUnique(operation, operation_ids);
+    RETURN_IF_ERROR(AddExample(examples, operation));
     document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
         std::move(operation);
   }
+  examples.erase("");
   if (!examples.empty())
-    return absl::InvalidArgumentError(absl::StrCat(examples.begin()->first, ": no such RPC"));
+    return absl::InvalidArgumentError(absl::StrCat(examples.begin()->first, ": no such operation"));
   AddSecurity(document);
   document["components"]["responses"]["Error"] = ErrorResponse();
   Json& components = document["components"]["schemas"];

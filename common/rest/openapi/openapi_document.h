@@ -31,8 +31,10 @@ struct OpenApiInfo {
   std::string description;
   // By the full name of a streaming RPC with an annotation: the message that is one line.
   std::map<std::string, std::string> line_messages = {};
-  // By the full name of an RPC: an example of its body, as JSON. For a streaming RPC: of a line.
-  std::map<std::string, std::string> examples = {};
+  // Examples: [{"operation": "createThing", "parameters": {"thingId": "one"}, "body": {…}}, …], at
+  // most one for each operation id. The body of a streaming RPC is a line. One without an operation
+  // has values of path parameters for all operations.
+  Json examples = Json::array();
 };
 
 // The JSON text. `files` come after those that they import and have source info
@@ -40,7 +42,8 @@ struct OpenApiInfo {
 // follow their order.
 // INVALID_ARGUMENT: RouteTable refuses the services; a file does not build; a body that is no
 // message; a field that can be given only in the query, which cannot hold it; a streaming RPC with
-// an annotation and no line message. Also: an example that is not JSON, or of no RPC.
+// an annotation and no line message. Also: examples that are no list, or an example of no
+// operation, body or parameter.
 absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescriptorSet& files,
                                             const std::vector<std::string>& services,
                                             const OpenApiInfo& info);

@@ -322,20 +322,34 @@ TEST(OpenApiDocument, RefusesFieldsThatTheQueryCannotHold) {
   EXPECT_THAT(std::string(document.status().message()), HasSubstr("t.GetRequest.tags"));
 }
 
+absl::StatusOr<std::string> MakeWith(const std::string& examples) {
+  return OpenApiDocument(Files(kThings), {"t.ThingService"},
+                         {.title = "T",
+                          .version = "1",
+                          .description = "Things.",
+                          .line_messages = {},
+                          .examples = Json::parse(examples)});
+}
+
+TEST(OpenApiDocument, HasTheExamplesOfParametersAndBodies) {
+  const json document = json::parse(*MakeWith(
+      R"([{"parameters": {"crate": "one"}},
+          {"operation": "get", "parameters": {"entry": "two", "tags": "red"}},
+          {"operation": "put", "body": {"part": {"size": "3"}}}])"));
+  const json& get = document.at("paths").at("/v1/crates/{crate}/entries/{entry}").at("get");
+  EXPECT_EQ(get.at("parameters").at(0).at("example"), "one");
+  EXPECT_EQ(get.at("parameters").at(1).at("example"), "two");
+  EXPECT_EQ(get.at("parameters").at(2).at("example"), "red");
+  EXPECT_FALSE(get.at("parameters").at(3).contains("example"));
+  const json& put = document.at("paths").at("/v1/things:put").at("post").at("requestBody");
+  EXPECT_EQ(put.at("content").at("application/json").at("example").at("part").at("size"), "3");
+}
+
 TEST(OpenApiDocument, RefusesExamplesThatBelongNowhere) {
-  for (const auto& [rpc, example] :
-       std::map<std::string, std::string>{{"t.ThingService.Put", "{"},
-                                          {"t.ThingService.Get", "{}"},
-                                          {"t.ThingService.No", "{}"}}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(OpenApiDocument(Files(kThings), {"t.ThingService"},
-                                                        {.title = "T",
-                                                         .version = "1",
-                                                         .description = "Things.",
-                                                         .line_messages = {},
-                                                         .examples = {{rpc, example}}})
-                                            .status()))
-        << rpc;
-  }
+  for (const char* examples :
+       {"{}", "[1]", R"([{"operation": "no"}])", R"([{"operation": "get", "body": {}}])",
+        R"([{"operation": "get", "parameters": {"none": 1}}])"})
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeWith(examples).status())) << examples;
 }
 
 TEST(OpenApiDocument, RefusesABodyThatIsNoMessage) {

@@ -1,11 +1,10 @@
-// openapi_gen <descriptors> <out> <service>... [<streaming RPC>=<message of a line>]...: writes the
-// OpenAPI document of services.
+// openapi_gen <descriptors> <examples> <out> <service>... [<streaming RPC>=<message of a line>]...:
+// writes the OpenAPI document of services. The examples are those of OpenApiInfo.
 
 #include <google/protobuf/descriptor.pb.h>
 
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -24,49 +23,12 @@ constexpr const char* kDescription =
     "Times are RFC 3339 instants with at most 9 digits after the second. A body may be packed by "
     "gzip. It has at most 12 MiB. The header Request-Timeout limits a call to that many seconds.";
 
-// Examples of bodies; the path gives the rest of the request.
-const std::map<std::string, std::string>& Examples() {
-  static const auto* const examples = new std::map<std::string, std::string>{
-      {"escapement.v1.ScheduleService.CreateSchedule",
-       R"({"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin",
-           "target": {"http": {"uri": "https://service.example/reports"}},
-           "payloadJson": {"report": "daily"},
-           "retryPolicy": {"maxAttempts": 8, "minBackoff": "5s"}})"},
-      {"escapement.v1.ScheduleService.UpdateSchedule", R"({"cron": "30 8 * * MON-FRI"})"},
-      {"escapement.v1.ScheduleService.BatchCreateSchedules",
-       R"({"requests": [{"scheduleId": "report-1", "schedule": {"cron": "0 9 * * *",
-           "target": {"http": {"uri": "https://service.example/reports"}}}}]})"},
-      {"escapement.v1.ScheduleService.BatchDeleteSchedules",
-       R"({"requests": [{"name": "tenants/default/schedules/report-1"}]})"},
-      {"escapement.v1.ScheduleService.PreviewSchedule",
-       R"({"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin", "count": 5})"},
-      {"escapement.v1.PolicyService.CreatePolicy",
-       R"({"maxConcurrent": "10", "maxPerSecond": 5, "holdTimeout": "600s"})"},
-      {"escapement.v1.EventService.CreateEvent",
-       R"({"dueTime": "2030-01-31T09:00:00Z",
-           "target": {"http": {"uri": "https://service.example/reminders"}},
-           "payloadText": "Call back", "contentType": "text/plain"})"},
-      {"escapement.v1.EventService.BatchCreateEvents",
-       R"({"requests": [{"eventId": "reminder-1", "event": {"dueTime": "2030-01-31T09:00:00Z",
-           "target": {"http": {"uri": "https://service.example/reminders"}},
-           "payloadJson": {"user": 1}}}]})"},
-      {"escapement.v1.EventService.BatchCancelEvents",
-       R"({"filter": "name = \"reminder-*\" AND due_time < \"2030-02-01T00:00:00Z\""})"},
-      {"escapement.v1.EventService.Ingest",
-       R"({"dueTime": "2030-01-31T09:00:00Z",
-           "target": {"http": {"uri": "https://service.example/reminders"}},
-           "payloadJson": {"user": 1}})"},
-      {"escapement.v1.TokenService.CompleteTokens",
-       R"({"completions": [{"token": "the header Escapement-Token of the event",
-                             "outcome": "SUCCEEDED"}]})"}};
-  return *examples;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) {
-    std::cerr << "usage: openapi_gen <descriptors> <out> <service>... [<RPC>=<message>]...\n";
+  if (argc < 5) {
+    std::cerr << "usage: openapi_gen <descriptors> <examples> <out> <service>... "
+                 "[<RPC>=<message>]...\n";
     return 2;
   }
   std::ifstream in(argv[1], std::ios::binary);
@@ -75,10 +37,14 @@ int main(int argc, char** argv) {
     std::cerr << "openapi_gen: cannot read " << argv[1] << "\n";
     return 1;
   }
+  std::ifstream examples(argv[2], std::ios::binary);
   escapement::rest::OpenApiInfo info = {
-      .title = "Escapement", .version = "v1", .description = kDescription, .examples = Examples()};
+      .title = "Escapement",
+      .version = "v1",
+      .description = kDescription,
+      .examples = escapement::rest::Json::parse(examples, nullptr, /*allow_exceptions=*/false)};
   std::vector<std::string> services;
-  for (int i = 3; i < argc; ++i) {
+  for (int i = 4; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
     if (equals == std::string::npos) {
@@ -92,11 +58,11 @@ int main(int argc, char** argv) {
     std::cerr << "openapi_gen: " << document.status() << "\n";
     return 1;
   }
-  std::ofstream out(argv[2], std::ios::binary);
+  std::ofstream out(argv[3], std::ios::binary);
   out << *document << "\n";
   out.close();
   if (!out) {
-    std::cerr << "openapi_gen: cannot write " << argv[2] << "\n";
+    std::cerr << "openapi_gen: cannot write " << argv[3] << "\n";
     return 1;
   }
   return 0;
