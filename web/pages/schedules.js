@@ -4,7 +4,7 @@ import { address, go, Link, setQuery } from '../parts/router.js';
 import { get, post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Failure, Head, Loading } from '../parts/basics.js';
-import { act, ask } from '../parts/dialog.js';
+import { act, ask, say } from '../parts/dialog.js';
 import { LIST_ROWS_MAX, useData } from '../parts/data.js';
 import { Cell, List, Rows } from '../parts/table.js';
 import { BulkProgress, changeMany, VERBS } from '../parts/bulk.js';
