@@ -8,6 +8,7 @@ import { act, ask, say } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
+import { RunBars } from '../parts/run_bars.js';
 import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
 import { agoText, count, counted, exactText, idOf, shownBytes, targetText, Time, timeText, whenText, words } from '../parts/format.js';
 import { ScheduleActions } from './schedules.js';
@@ -90,6 +91,7 @@ export function Schedule({ tenant, id, query }) {
       <${ScheduleActions} schedule=${s} done=${changed} />
       ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
+    <${RunBars} schedule=${s} header />
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
       ['State', html`<${Badge} state=${s.state} /> ${s.pauseReason}`],
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],

@@ -6,6 +6,7 @@ import { can } from '../parts/session.js';
 import { Badge, Head } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
 import { Cell, List } from '../parts/table.js';
+import { RunBars } from '../parts/run_bars.js';
 import { agoText, counted, idOf, targetText, timeText, whenText } from '../parts/format.js';
 
 /** The API's filter of what the user typed. @param {URLSearchParams} query */
@@ -75,12 +76,13 @@ export function Schedules({ tenant, query }) {
   const filter = filterOf(query);
   const columns = [
     { title: 'Name', size: 21, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
-    { title: 'State', size: 15, cell: (/** @type {any} */ s) => html`<${Badge} state=${s.state} />` },
+    { title: 'State', size: 13, cell: (/** @type {any} */ s) => html`<${Badge} state=${s.state} />` },
     { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
     { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
     { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted wide">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
+    { title: 'Last 30 runs', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
     { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0]}</span>` },
-    { title: 'Actions', hidden: true, wide: true, size: 20, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
+    { title: 'Actions', hidden: true, wide: true, size: 23, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
   return html`<${Head} title="Schedules">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-schedule'])}>New schedule<//>`}<//>
     <${Filters} query=${query} hint='Begin of a name, or labels.team = "billing"' fields=${[
