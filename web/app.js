@@ -19,7 +19,7 @@ import { DeadLetter, DeadLetters } from './pages/dead_letters.js';
 import { Operations, OperationPage } from './pages/operations.js';
 import { OverrideForm, Policies, Policy, PolicyForm } from './pages/policies.js';
 import { CalendarForm, CalendarPage, Calendars } from './pages/calendars.js';
-import { Targets } from './pages/targets.js';
+import { Target, Targets } from './pages/targets.js';
 import { Keys } from './pages/keys.js';
 import { Audit } from './pages/audit.js';
 import { Tenants } from './pages/tenants.js';
@@ -66,7 +66,7 @@ function viewOf({ tenant, parts, query }) {
     case 'calendars':
       if (!id) return html`<${Calendars} ...${props} />`;
       return more === 'edit' ? html`<${CalendarForm} ...${props} id=${id} key=${id} />` : html`<${CalendarPage} ...${props} id=${id} />`;
-    case 'targets': return html`<${Targets} ...${props} />`;
+    case 'targets': return id ? html`<${Target} ...${props} id=${id} />` : html`<${Targets} ...${props} />`;
     case 'operations': return id ? html`<${OperationPage} ...${props} id=${id} />` : html`<${Operations} ...${props} />`;
     case 'keys': return html`<${Keys} ...${props} />`;
     case 'tenants': return html`<${Tenants} ...${props} />`;

@@ -250,10 +250,10 @@ class AssembledTest(unittest.TestCase):
         declared = {name: package["licenseDeclared"] for name, package in packages.items()}
         self.assertEqual(
             {name: declared[name] for name in ("zlib1g", "libabsl20220623", "libspdlog1.10", "libcli11-dev", "grpc-proto", "htm",
-                                               "js-yaml", "preact", "libc6", "tzdata", "escctl")},
+                                               "js-yaml", "preact", "uplot", "libc6", "tzdata", "escctl")},
             {"zlib1g": "Zlib", "libabsl20220623": "Apache-2.0", "libspdlog1.10": "MIT", "libcli11-dev": "BSD-3-Clause",
-             "grpc-proto": "Apache-2.0", "htm": "Apache-2.0", "js-yaml": "MIT", "preact": "MIT", "libc6": "NOASSERTION",
-             "tzdata": "NOASSERTION", "escctl": "NOASSERTION"})
+             "grpc-proto": "Apache-2.0", "htm": "Apache-2.0", "js-yaml": "MIT", "preact": "MIT", "uplot": "MIT",
+             "libc6": "NOASSERTION", "tzdata": "NOASSERTION", "escctl": "NOASSERTION"})
         # A package whose license is not clear says what Debian's file has.
         self.assertIn("names public-domain", packages["tzdata"]["licenseComments"])
         self.assertNotIn("is missing", str([package.get("licenseComments") for package in packages.values()]))

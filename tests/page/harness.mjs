@@ -109,13 +109,13 @@ export class Platform {
   }
 }
 
-/** Waits until `check` answers something true; at most 20 s. */
-export async function until(check, what) {
-  const deadline = Date.now() + 20000;
+/** Waits until `check` answers something true; at most so many seconds. */
+export async function until(check, what, seconds = 20) {
+  const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const found = await check();
     if (found) return found;
-    if (Date.now() > deadline) throw new Error(`not within 20 s: ${what}`);
+    if (Date.now() > deadline) throw new Error(`not within ${seconds} s: ${what}`);
     await new Promise((next) => setTimeout(next, 50));
   }
 }

@@ -111,7 +111,7 @@ test('first views are quick', { timeout: 90000 }, async () => {
   const figures = await firstViews(browser, platform);
   console.log(JSON.stringify(figures));
   for (const [name, { files, cold }] of Object.entries(figures)) {
-    assert.ok(files < 200000, `${name}: the page weighs ${files} bytes`);
+    assert.ok(files < 120000, `${name}: the page weighs ${files} bytes`);
     // 300 ms on a quiet machine; here others may use the processor.
     assert.ok(cold < 3000, `${name}: the first data after ${cold} ms`);
   }

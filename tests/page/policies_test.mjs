@@ -1,4 +1,4 @@
-// Throttling policies: limits of keys in the form, overrides made and ended, the keys, and the chart of the last hour.
+// Throttling policies: limits of keys in the form, overrides made and ended, and the keys.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { axe, openBrowser, openPage, Platform, startReceiver, until } from './harness.mjs';
@@ -240,35 +240,6 @@ test('nothing is cut off, from 360 to 1440 px', { timeout: 120000 }, async () =>
   }
   await page.setViewportSize({ width: 1280, height: 800 });
   assert.deepEqual(found, []);
-  page.check();
-});
-
-test('the last hour is drawn with its gaps', { timeout: 60000 }, async () => {
-  const minutes = (ago, held, waiting, limit) => ({ time: new Date(Date.now() - ago * 60000).toISOString(), heldCount: String(held), waitingCount: String(waiting), maxConcurrent: String(limit) });
-  // As REST may leave out what is zero. Between the 40th and the 20th minute nothing waited or was held.
-  let history = [minutes(70, 900, 900, 900), minutes(42, 2, 8, 4), minutes(41, 4, 1000, 4), { ...minutes(20, 3, 0, 0), waitingCount: undefined, maxConcurrent: undefined }, minutes(19, 1, 0, 2)];
-  const pattern = /customers:usage/;
-  await page.route(pattern, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), history } });
-  });
-  await open('policies/customers');
-  const lane = (name) => page.locator('.chart .lane').filter({ has: page.locator('.lane-name', { hasText: name }) });
-  const bars = (name, tone) => lane(name).locator(`rect.${tone}`).evaluateAll((all) => all.map((each) => ['x', 'width', 'height'].map((a) => Math.round(Number(each.getAttribute(a))))));
-  await lane('Held').getByText('at most 4; the line is the limit, 2 to 4').waitFor();
-  await lane('Waiting').getByText('at most 1,000').waitFor();
-  const near = (is, x, width) => assert.ok(Math.abs(is[0] - x) <= 8 && Math.abs(is[1] - width) <= 2, `a bar at ${is} instead of ${x}, ${width}`);
-  // An hour is 1000 wide. A sample stands until the next one, at most for 90 s; that before the hour is none of it.
-  const held = await bars('Held', 'busy');
-  assert.equal(held.length, 4);
-  [[300, 17], [317, 25], [667, 17], [683, 25]].forEach(([x, width], i) => near(held[i], x, width));
-  assert.deepEqual(held.map(([, , height]) => height), [31, 62, 47, 16]);
-  assert.deepEqual((await bars('Waiting', 'warn')).map(([, , height]) => height), [2, 62]); // a little is not nothing
-  assert.equal((await bars('Held', 'limit')).length, 3); // no limit, no line
-  assert.equal(await lane('Held').locator('rect.busy title').first().textContent().then((text) => text.slice(5)), ': 2 held, 8 waiting, limit 4');
-  history = [];
-  await main().getByText('Nothing waited and nothing was held').waitFor();
-  await page.unroute(pattern);
   page.check();
 });
 

@@ -5,11 +5,13 @@ import { address, Link } from '../parts/router.js';
 import { get, getAll } from '../parts/api.js';
 import { isOperatorOfAll, session } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
-import { useData } from '../parts/data.js';
+import { turns, useData } from '../parts/data.js';
 import { Rows } from '../parts/table.js';
+import { Chart } from '../parts/chart.js';
 import { LoadMap } from '../parts/load_map.js';
+import { Pictures, readStatistics, stepText } from '../parts/statistics.js';
 import { eventAddress } from '../parts/runs.js';
-import { agoText, count, counted, durationText, idOf, secondsOf, timeText, whenText } from '../parts/format.js';
+import { agoText, clockText, count, counted, durationText, idOf, secondsOf, timeText, whenText } from '../parts/format.js';
 import { CLOCK_HELD, inTrouble, replicaState, storeState } from '../parts/state.js';
 import { deliveredPerSecond, targetColumns } from './targets.js';
 
@@ -56,8 +58,8 @@ function Lateness() {
 /** @param {{tenant: string, query: URLSearchParams}} props */
 export function Overview({ tenant, query }) {
   const path = `/v1/tenants/${tenant}`;
+  const until = new Date(Date.now() + 3600000).toISOString();
   const { data: soon, error, reload } = useData(async (signal) => {
-    const until = new Date(Date.now() + 3600000).toISOString();
     const page = await get(`${path}/schedules`, { pageSize: SOME, filter: `next_time < "${until}"` }, signal);
     return { rows: (page.schedules ?? []).sort((/** @type {any} */ a, /** @type {any} */ b) => a.nextTime.localeCompare(b.nextTime)), next: page.nextPageToken };
   }, [tenant], 15000);
@@ -67,6 +69,7 @@ export function Overview({ tenant, query }) {
     const page = await get(`${path}/policies`, { pageSize: POLICIES_MAX }, signal);
     const usages = await Promise.all((page.policies ?? []).map((/** @type {any} */ p) => get(`/v1/${p.name}:usage`, { pageSize: 1 }, signal)));
     return {
+      usages,
       policies: usages.length,
       number: usages.reduce((sum, u) => sum + Number(u.waitingCount ?? 0), 0),
       more: Boolean(page.nextPageToken) || usages.some((u) => u.waitingTruncated),
@@ -90,13 +93,16 @@ export function Overview({ tenant, query }) {
   ];
   return html`<${Head} title="Overview" />
     <div class="tiles">
-      <${Tile} title="Due within an hour" to=${address(tenant, ['schedules'], { q: `next_time < "${new Date(Date.now() + 3600000).toISOString()}"` })} value=${soon ? atLeast(soon.rows, soon.next) : '…'} note=${paused && html`schedules; <${Link} to=${address(tenant, ['schedules'], { state: 'PAUSED' })}>${atLeast(paused.schedules, paused.nextPageToken)} paused<//>`} />
+      <${Tile} title="Due within an hour" to=${address(tenant, ['schedules'], { q: `next_time < "${until}"` })} value=${soon ? atLeast(soon.rows, soon.next) : '…'} note=${paused && html`schedules; <${Link} to=${address(tenant, ['schedules'], { state: 'PAUSED' })}>${atLeast(paused.schedules, paused.nextPageToken)} paused<//>`} />
       <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'], { q: `due_time < "${new Date().toISOString()}"` })} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue.length ? sinceDue(overdue[0].dueTime) : 'no one-off event waits behind its time')} tone=${toneOf(overdue[0]?.dueTime)} />
       ${waiting && waiting.policies > 0 && html`<${Tile} title="Waiting for tokens" to=${address(tenant, ['policies'])} value=${`${count(waiting.number)}${waiting.more ? '+' : ''}`} note=${waiting.first ? `events of policies; ${sinceDue(waiting.first)}` : 'no event waits for its policy'} tone=${toneOf(waiting.first)} />`}
       <${Tile} title="Delivered" to=${address(tenant, ['targets'])} value=${targets ? `${perSecond.toFixed(1)}/s` : '…'} note="by handlers, over the last minute" />
       ${!session.tenant && html`<${Lateness} />`}
       <${Tile} title="Dead letters of a day" to=${address(tenant, ['dead-letters'], { within: '24' })} value=${dead ? atLeast(dead.deadLetters, dead.nextPageToken) : '…'} tone=${dead?.deadLetters?.length ? 'bad' : ''} note=${dead?.deadLetters?.length ? `the last ${agoText(dead.deadLetters[0].createTime)}` : dead && 'nothing failed for good'} />
       <${Tile} title="Targets in trouble" to=${address(tenant, ['targets'])} value=${targets ? count(trouble.length) : '…'} tone=${trouble.length ? 'bad' : ''} note=${targets && html`of <${Link} to=${address(tenant, ['targets'])}>${counted(targets.length, 'target')}<//> in use`} /></div>
+    ${/* The calls of the figures above go first. */ (soon || error) && html`<${Pictures} tenant=${tenant} query=${query}>${(/** @type {Point[]} */ points, /** @type {Range} */ range) => html`<${Outcomes} tenant=${tenant} points=${points} range=${range} />
+      ${waiting && waiting.policies > 0 && html`<${Backlog} tenant=${tenant} policies=${waiting.usages.map((u) => u.policy.name)} points=${points} range=${range} />`}`}<//>`}
+    <${Waiting} tenant=${tenant} usages=${waiting?.usages} />
     ${trouble.length > 0 && html`<h2>Targets in trouble</h2><${Rows} rows=${trouble} columns=${targetColumns} caption="Targets in trouble" rowId=${(/** @type {any} */ t) => t.name} />`}
     ${overdue.length > 0 && html`<h2>Overdue one-off events</h2><ul class="plain card">${overdue.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${eventAddress(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)}${e.policy && html`, under the policy <${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>`} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
     <h2>Due within an hour</h2>
@@ -105,6 +111,56 @@ export function Overview({ tenant, query }) {
     ${soon?.next && html`<p class="note">There are more schedules than were examined. <${Link} to=${address(tenant, ['day'])}>The day<//> shows them page by page.</p>`}
     <${LoadMap} tenant=${tenant} query=${query} />
     ${isOperatorOfAll() && html`<${Platform} />`}`;
+}
+
+const sumOf = (/** @type {number[]} */ numbers) => numbers.reduce((sum, number) => sum + number, 0);
+const inTurn = turns(4);
+
+/** @typedef {import('../parts/statistics.js').Point} Point @typedef {import('../parts/statistics.js').Range} Range */
+
+/** What was due and how it ended, step by step. @param {{tenant: string, points: Point[], range: Range}} props */
+function Outcomes({ tenant, points, range }) {
+  const series = (/** @type {string} */ name, /** @type {any} */ tone, /** @type {'bar'|'line'} */ kind, /** @type {'due'|'succeeded'|'failed'|'others'|'late'} */ field, /** @type {string} */ to) => {
+    const values = points.map((point) => point[field]);
+    return { name, tone, kind, to, values, total: sumOf(values) };
+  };
+  const day = address(tenant, ['day']);
+  const worst = points.reduce((most, point) => ((point.latenessMax ?? -1) > (most.latenessMax ?? -1) ? point : most), points[0]);
+  return html`<${Chart} title=${`Events of each ${stepText(range)}`} points=${points} series=${[
+    series('Delivered', 'good', 'bar', 'succeeded', address(tenant, ['targets'])), series('Failed', 'bad', 'bar', 'failed', address(tenant, ['dead-letters'], { within: String(range.seconds / 3600) })), series('Ended otherwise', 'idle', 'bar', 'others', day),
+    series('Due', 'text', 'line', 'due', day), series('Late', 'warn', 'line', 'late', day)]}
+    summary=${worst.latenessMax === null ? 'No event was sent.' : `Late: sent more than a second after its time. The most was ${durationText(worst.latenessMax)}, at ${clockText(worst.time)}.`} />`;
+}
+
+const BACKLOG_MS = 30000; // one call for each policy
+
+/** What waited in all policies. @param {{tenant: string, policies: string[], points: Point[], range: Range}} props */
+function Backlog({ tenant, policies, points, range }) {
+  const { data } = useData(async (signal) => {
+    const found = await Promise.all(policies.map((policy) => inTurn(() => readStatistics(tenant, policy, range, signal), signal)));
+    /** @type {Map<number, number>} */
+    const of = new Map();
+    for (const point of found.flatMap((each) => each ?? [])) of.set(point.time, (of.get(point.time) ?? 0) + point.waiting);
+    return of;
+  }, [tenant, policies, range.seconds], BACKLOG_MS);
+  if (!data) return null;
+  const values = points.map(({ time }) => data.get(time) ?? null); // a step that began since is not known yet
+  return html`<${Chart} title="Events that waited for tokens" points=${points} series=${[{ name: 'Waiting', tone: 'warn', kind: 'bar', values }]} summary=${`The most of each ${stepText(range)}, of ${policies.length === POLICIES_MAX ? `the first ${POLICIES_MAX}` : 'all'} policies.`} />`;
+}
+
+/** The policies for which events wait, and whose events they are. @param {{tenant: string, usages: any[]|undefined}} props */
+function Waiting({ tenant, usages }) {
+  const rows = (usages ?? []).filter((u) => Number(u.waitingCount ?? 0) > 0).sort((a, b) => Number(b.waitingCount) - Number(a.waitingCount));
+  if (!rows.length) return null;
+  const to = (/** @type {any} */ u) => address(tenant, ['policies', idOf(u.policy.name)]);
+  const columns = [
+    { title: 'Policy', size: 16, cell: (/** @type {any} */ u) => html`<${Link} class="cell" to=${to(u)}>${idOf(u.policy.name)}<//>` },
+    { title: 'Waiting', number: true, cell: (/** @type {any} */ u) => html`<${Link} to=${to(u)}>${count(u.waitingCount)}${u.waitingTruncated ? '+' : ''}<//>` },
+    { title: 'Oldest', size: 14, cell: (/** @type {any} */ u) => (u.oldestWaiterTime ? html`due <time datetime=${u.oldestWaiterTime} title=${timeText(u.oldestWaiterTime)}>${agoText(u.oldestWaiterTime)}</time>` : '') },
+    { title: 'Held', wide: true, number: true, cell: (/** @type {any} */ u) => `${count(u.heldCount)}${Number(u.policy.maxConcurrent) > 0 ? ` of ${count(u.policy.maxConcurrent)}` : ''}` },
+    { title: 'Events of', wide: true, size: 30, cell: (/** @type {any} */ u) => (u.waiters ?? []).slice(0, 3).map((/** @type {any} */ w, /** @type {number} */ i) => html`${i > 0 && ', '}${w.schedule ? html`<${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events'} ${count(w.waitingCount)}`) },
+  ];
+  return html`<h2>What waits for whom</h2><${Rows} rows=${rows} columns=${columns} caption="What waits for whom" rowId=${(/** @type {any} */ u) => u.policy.name} />`;
 }
 
 /** Who owns which part of the work, and the state of the store. */

@@ -8,7 +8,8 @@ import { act, ask, say } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
-import { HourChart } from '../parts/hour_chart.js';
+import { Chart } from '../parts/chart.js';
+import { Pictures, stepText } from '../parts/statistics.js';
 import { eventAddress } from '../parts/runs.js';
 import { OVERDUE, OVERRIDE } from '../parts/state.js';
 import { Filters } from './schedules.js';
@@ -147,7 +148,11 @@ export function Policy({ tenant, id, query }) {
         ['Given back', `${(u.releasesPerSecond ?? 0).toFixed(1)} per second, ${count(u.releasedCount)} in all`], ['Hold times that ended', Number(u.expiredCount) > 0 && count(u.expiredCount)]]} /></section>
     <section class="card"><h2>Definition</h2><${Facts} items=${[['Limit', limitText(p)], ['Burst', Number(p.burst) > 0 && count(p.burst)], ['Burst of a key', Number(p.perKey?.burst) > 0 && count(p.perKey.burst)], ['Hold time', exactText(p.holdTimeout)], ['When it ends', p.onExpiry === 'HOLD' ? 'the consumer keeps the token' : 'the token is taken back'],
         ['Order', { FIFO: 'the event that was due first', BY_KEY: 'keys take turns' }[/** @type {string} */ (p.fairness)] ?? 'schedules take turns'], ['After a failed attempt', p.retries === 'KEEP_TOKEN' ? 'the event keeps its token' : 'the token is free for other events'], ['Version', p.version]]} /></section></div>
-    <section class="card"><h2>The last hour</h2><${HourChart} samples=${u.history ?? []} /></section>
+    <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {import('../parts/statistics.js').Point[]} */ points, /** @type {import('../parts/statistics.js').Range} */ range) => {
+      const chart = (/** @type {string} */ title, /** @type {any[]} */ series) => html`<${Chart} title=${title} points=${points} series=${series} summary=${`The most of each ${stepText(range)}, by samples of each ten seconds.`} />`;
+      return [chart('Tokens held', [{ name: 'Held', tone: 'busy', kind: 'bar', values: points.map((point) => point.held) }, { name: 'Limit', tone: 'text', kind: 'line', values: points.map((point) => point.limit) }]),
+        chart('Events that waited', [{ name: 'Waiting', tone: 'warn', kind: 'bar', values: points.map((point) => point.waiting) }])];
+    }}<//>
     ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}>${w.schedule ? html`<${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events:'} ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
     ${p.perKey ? html`<div class="tabs" role="group" aria-label="Holders or keys">${tab('holders', 'Holders')}${tab('keys', 'Keys')}</div>` : html`<h2>Holders</h2>`}
     ${show === 'keys' ? html`<${PolicyKeys} key="keys" policy=${p} query=${query} turn=${turn} changed=${changed} />` : html`<${List} key="holders" path=${`/v1/${name}:usage`} field="holders" columns=${columns} caption="Holders of tokens" noun="holders" every=${2000} refreshKey=${turn} rowId=${(/** @type {any} */ h) => h.event} empty="No event holds a token." />`}`;

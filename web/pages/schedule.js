@@ -9,6 +9,7 @@ import { useData, useWhy } from '../parts/data.js';
 import { Choice } from '../parts/fields.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
+import { RunBars } from '../parts/run_bars.js';
 import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
 import { agoText, civilText, count, counted, exactText, idOf, inputOf, isoOfInput, shownBytes, targetText, Time, timeText, whenText, words, zoneName } from '../parts/format.js';
 import { scheduleState } from '../parts/state.js';
@@ -95,6 +96,7 @@ export function Schedule({ tenant, id, query }) {
       <${ScheduleActions} schedule=${s} done=${changed} />
       ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
+    <${RunBars} schedule=${s} header />
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
       ['State', html`<${Badge} of=${scheduleState(s, why.gates)} /> ${s.pauseReason}`],
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],

@@ -10,6 +10,7 @@ import { Cell, List, Rows } from '../parts/table.js';
 import { BulkProgress, changeMany, VERBS } from '../parts/bulk.js';
 import { SavedViews } from '../parts/saved.js';
 import { Choice } from '../parts/fields.js';
+import { RunBars } from '../parts/run_bars.js';
 import { scheduleState } from '../parts/state.js';
 import { agoText, count, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
 
@@ -161,13 +162,14 @@ export function Schedules({ tenant, query }) {
   useEffect(() => setSelected(new Set()), [filter]);
   const columns = [
     { title: 'Name', size: 21, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
-    { title: 'State', size: 15, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
+    { title: 'State', size: 13, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
     { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
     { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
     { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
+    { title: 'Last 30 runs', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
     ...(order === 'failures' ? [{ title: 'Failures', number: true, size: 11, cell: (/** @type {any} */ s) => count(s.failedCount) }] : []),
     { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${shortText(targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0], 60)}</span>` },
-    { title: 'Actions', hidden: true, wide: true, size: 20, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
+    { title: 'Actions', hidden: true, wide: true, size: 23, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
   const select = can('OPERATOR') ? selected : undefined;
   const onSelect = (/** @type {string} */ name, /** @type {boolean} */ on) => setSelected((before) => new Set(on ? [...before, name] : [...before].filter((each) => each !== name)));

@@ -70,6 +70,29 @@ export function useWhy(name, keys) {
   return { summary: String(data?.summary ?? ''), gates: data?.gates };
 }
 
+/**
+ * Calls that wait for their turn, so that the first are shown before the last have begun.
+ * @param {number} most so many are under way at once
+ * @returns {<T>(call: () => Promise<T>, signal: AbortSignal) => Promise<T>}
+ */
+export function turns(most) {
+  /** @type {(() => void)[]} */
+  const waiting = [];
+  let under = 0;
+  return async (call, signal) => {
+    if (under === most) await new Promise((turn) => void waiting.push(() => turn(null)));
+    else under++;
+    try {
+      signal.throwIfAborted();
+      return await call();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else under--;
+    }
+  };
+}
+
 /** @typedef {{token: string, rows: any[], next: string, truncated: boolean}} ListPage_ */
 
 /**

@@ -1,12 +1,12 @@
-// The events that schedules will fire in the next 24 hours: a row for each hour, a field for each five minutes. The more events, the
-// darker. Each row also says the same in words.
-import { html } from './view.js';
-import { setQuery } from './router.js';
+// The events that schedules will fire in the next 24 hours: a row for each hour, or for each policy or target, and a field for each five
+// minutes. The more events, the darker. Each row also says the same in words; pointer and arrow keys show the number of a field.
+import { html, useRef, useState } from './view.js';
+import { address, Link, setQuery } from './router.js';
 import { get } from './api.js';
 import { Failure, Loading } from './basics.js';
 import { useData } from './data.js';
 import { Select } from './fields.js';
-import { clockText, count, counted, dayText, minuteOf } from './format.js';
+import { clockText, count, counted, dayText, idOf, minuteOf } from './format.js';
 
 const FIELD_MINUTES = 5; // offsets of zones are multiples of it
 const FIELDS = 60 / FIELD_MINUTES;
@@ -42,14 +42,67 @@ export function hoursOf(start, minutes) {
 /** From 0 for no event to SHADES for the most. Logarithmic, so that few events are seen beside many. @param {number} events @param {number} most */
 export const shadeOf = (events, most) => Math.ceil((SHADES * Math.log1p(events)) / Math.log1p(Math.max(most, 1)));
 
+const FIELD_MS = FIELD_MINUTES * 60000;
+/** "23:25–23:30: 1 event" @param {{time: number, events: number}} field */
+const fieldText = ({ time, events }) => `${clockText(time)}–${clockText((Math.floor(time / FIELD_MS) + 1) * FIELD_MS)}: ${counted(events, 'event')}`;
+/** @param {{events: number, most: number, mostAt: number}} of */
+const loadText = ({ events, most, mostAt }) => (events ? `${counted(events, 'event')}, most at ${clockText(mostAt)} (${count(most)})` : 'nothing');
+/** @param {number} most events of a field */
+const Shades = (most) => html`<p class="legend shades">${Array.from({ length: SHADES + 1 }, (_, shade) => {
+  // The fewest events that have this shade.
+  const least = Math.ceil(Math.expm1(((shade - 1) * Math.log1p(most)) / SHADES) + 1e-9);
+  return shadeOf(shade ? least : 0, most) === shade && html`<span class=${`heat-${shade}`}>${shade ? `from ${count(least)}` : '0'}</span>`;
+})} events in five minutes</p>`;
+
 /** @param {{hours: ReturnType<typeof hoursOf>}} props */
 function Hours({ hours }) {
-  const most = Math.max(...hours.flatMap((hour) => hour.fields.map((field) => field.events)));
+  const grid = useRef(/** @type {HTMLElement|null} */ (null));
+  const fields = hours.flatMap((hour, row) => hour.fields.map((field, at) => ({ ...field, row, at })).filter(({ time }) => time > 0));
+  const [chosen, setChosen] = useState(0); // the time of a field
+  const [shown, setShown] = useState(0);
+  const focus = Math.max(0, fields.findIndex(({ time }) => time === chosen));
+  const point = fields.find(({ time }) => time === shown);
+  const most = Math.max(...fields.map(({ events }) => events));
   const width = WIDTH / FIELDS;
-  return html`<div class="map" role="table" aria-label="Events of the next 24 hours"><div class="lane scale" role="row"><div class="lane-name" role="columnheader">Hour</div><div class="lane-picture" role="columnheader">${[0, 15, 30, 45].map((minute) => html`<span>:${String(minute).padStart(2, '0')}</span>`)}<span class="unseen">Picture</span></div><div class="lane-text" role="columnheader"><span class="unseen">Summary</span></div></div>
+  const onKey = (/** @type {KeyboardEvent} */ event) => {
+    const { row, at } = fields[focus];
+    /** The field above or below; in the first and the last hour there may be none. @param {number} rows */
+    const beside = (rows) => fields.findIndex((field) => field.row === row + rows && field.at === at);
+    const to = { ArrowLeft: focus - 1, ArrowRight: focus + 1, ArrowUp: beside(-1), ArrowDown: beside(1), Home: fields.findIndex((field) => field.row === row), End: fields.findLastIndex((field) => field.row === row) }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    if (!fields[to]) return;
+    setChosen(fields[to].time);
+    /** @type {SVGElement|null|undefined} */ (grid.current?.querySelector(`[data-time="${fields[to].time}"]`))?.focus();
+  };
+  return html`${Shades(most)}<p class="map-point" aria-hidden="true">${point ? fieldText(point) : ''}</p>
+    <div class="map" role="grid" aria-label="Events of the next 24 hours, by five minutes" ref=${grid} onKeyDown=${onKey} onMouseLeave=${() => setShown(0)}><div class="lane scale" role="row"><div class="lane-name" role="columnheader">Hour</div><div class="lane-picture" role="columnheader">${[0, 15, 30, 45].map((minute) => html`<span>:${String(minute).padStart(2, '0')}</span>`)}<span class="unseen">Picture</span></div><div class="lane-text" role="columnheader"><span class="unseen">Summary</span></div></div>
     ${hours.map((hour, i) => html`<div class="lane" role="row" key=${hour.begin}><div class="lane-name" role="rowheader">${hour.title}${(i === 0 || dayText(hour.begin) !== dayText(hours[i - 1].begin)) && html` <span class="muted">${dayText(hour.begin)}</span>`}</div>
-      <div class="lane-picture" role="cell"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" aria-hidden="true">${hour.fields.map((field, at) => field.time > 0 && html`<rect class=${`heat-${shadeOf(field.events, most)}`} x=${at * width} y="0" width=${width - 3} height="18"><title>${`${clockText(field.time)}: ${counted(field.events, 'event')}`}</title></rect>`)}</svg></div>
-      <div class="lane-text" role="cell">${hour.events ? `${counted(hour.events, 'event')}, most at ${clockText(hour.mostAt)} (${count(hour.most)})` : 'nothing'}</div></div>`)}</div>`;
+      <div class="lane-picture"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" role="none">${hour.fields.map((field, at) => field.time > 0 && html`<rect class=${`heat-${shadeOf(field.events, most)}`} x=${at * width} y="0" width=${width - 3} height="18"
+        role="gridcell" aria-label=${fieldText(field)} data-time=${field.time} tabindex=${field.time === fields[focus].time ? 0 : -1} onFocus=${() => (setChosen(field.time), setShown(field.time))} onMouseEnter=${() => setShown(field.time)} />`)}</svg></div>
+      <div class="lane-text" role="gridcell">${loadText(hour)}</div></div>`)}</div>`;
+}
+
+/** The whole time of each group in one row. @param {{start: number, groups: any[], by: string, to: (group: any) => string}} props */
+function Groups({ start, groups, by, to }) {
+  const rows = groups.map((group) => {
+    const minutes = /** @type {number[]} */ ((group.eventsPerMinute ?? []).map(Number));
+    /** @type {Map<number, number>} */
+    const fields = new Map();
+    minutes.forEach((events, i) => {
+      const field = Math.floor((start + i * 60000) / FIELD_MS) * FIELD_MS;
+      if (events) fields.set(field, (fields.get(field) ?? 0) + events);
+    });
+    const most = Math.max(0, ...minutes);
+    return { group, fields, length: minutes.length * 60000, load: { events: Number(group.eventCount), most, mostAt: start + minutes.indexOf(most) * 60000 } };
+  });
+  const most = Math.max(...rows.flatMap(({ fields }) => [...fields.values()]));
+  const length = rows[0].length;
+  const x = (/** @type {number} */ time) => (Math.max(0, time - start) / length) * WIDTH;
+  return html`${Shades(most)}<div class="map groups" role="table" aria-label=${`Events of the next 24 hours, by ${by}`}><div class="lane scale" role="row"><div class="lane-name" role="columnheader">${by === 'policy' ? 'Policy' : 'Target'}</div><div class="lane-picture" role="columnheader">${[0, 1, 2, 3].map((i) => html`<span>${clockText(start + (i * length) / 4)}</span>`)}<span class="unseen">Picture</span></div><div class="lane-text" role="columnheader"><span class="unseen">Summary</span></div></div>
+    ${rows.map(({ group, fields, load }) => html`<div class="lane" role="row" key=${group.id}><div class="lane-name" role="rowheader"><${Link} to=${to(group)} title=${group.name}>${group.name}<//></div>
+      <div class="lane-picture" role="cell"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" shape-rendering="crispEdges" aria-hidden="true"><rect class="heat-0" x="0" y="0" width=${WIDTH} height="18" />${[...fields].map(([time, events]) => html`<rect class=${`heat-${shadeOf(events, most)}`} x=${x(time)} y="0" width=${x(time + FIELD_MS) - x(time)} height="18"><title>${fieldText({ time: Math.max(time, start), events })}</title></rect>`)}</svg></div>
+      <div class="lane-text" role="cell">${loadText(load)}</div></div>`)}</div>`;
 }
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
@@ -64,13 +117,16 @@ export function LoadMap({ tenant, query }) {
   const shown = group ?? data;
   const minutes = (shown?.eventsPerMinute ?? []).map(Number);
   const busy = group ? undefined : data?.busyMinutes?.[0];
-  const names = (busy?.sources ?? []).map((/** @type {any} */ source) => `${source.schedule.split('/').pop()} ${count(source.eventCount)}`).join(', ');
+  const more = Number(busy?.scheduleCount ?? 0) - (busy?.sources?.length ?? 0);
+  const names = (busy?.sources ?? []).map((/** @type {any} */ source, /** @type {number} */ i) => html`${i > 0 && ', '}<${Link} to=${address(tenant, ['schedules', idOf(source.schedule)])}>${idOf(source.schedule)}<//> ${count(source.eventCount)}`);
+  const start = data && Date.parse(data.startTime);
+  const to = (/** @type {any} */ each) => address(tenant, [], { ...Object.fromEntries(query), group: each.id });
   return html`<h2>Load of the next 24 hours</h2><section class="card">
     <div class="filters"><${Select} path="load.by" label="Group by" value=${by} options=${[['', 'Nothing'], ['policy', 'Policy'], ['target', 'Target']]} set=${(/** @type {string} */ next) => setQuery({ by: next, group: '' })} error=${null} />
       ${groups.length > 0 && html`<${Select} path="load.group" label=${by === 'policy' ? 'Policy' : 'Target'} value=${group?.id ?? ''} options=${[['', 'All'], ...groups.map((/** @type {any} */ each) => [each.id, `${each.name}: ${count(each.eventCount)}`])]} set=${(/** @type {string} */ next) => setQuery({ group: next })} error=${null} />`}</div>
     ${error && !data && html`<${Failure} error=${error} retry=${reload} />`}${!data && !error && html`<${Loading} />`}
-    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of ${counted(shown.scheduleCount, 'schedule')}, as their definitions say. One-off events and retries are not in it.${busy && ` The busiest minute in which several schedules meet is ${clockText(busy.time)}: ${names}${Number(busy.scheduleCount) > busy.sources.length ? ` and ${count(busy.scheduleCount - busy.sources.length)} more` : ''}.`}</p>
-      <${Hours} hours=${hoursOf(Date.parse(data.startTime), minutes)} />` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
+    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of <${Link} to=${address(tenant, ['schedules'])}>${counted(shown.scheduleCount, 'schedule')}<//>${by === 'policy' && group?.key && html` of the policy <${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>`}, as their definitions say. One-off events and retries are not in it.${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: ${names}${more > 0 ? ` and ${count(more)} more` : ''}.`}</p>
+      ${groups.length > 0 && !group ? html`<${Groups} start=${start} groups=${groups} by=${by} to=${to} />` : html`<${Hours} hours=${hoursOf(start, minutes)} />`}` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
 }
 
 /** What fires near the time that is typed: "02:00 has 41,000 events, 02:07 has 900." @param {{tenant: string, time: string|undefined}} props */

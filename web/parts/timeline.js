@@ -3,7 +3,7 @@
 import { html, useRef } from './view.js';
 import { address, Link } from './router.js';
 import { call, get } from './api.js';
-import { useData } from './data.js';
+import { turns, useData } from './data.js';
 import { runAddress } from './runs.js';
 import { isLate, runKind } from './state.js';
 import { clockText, count, dayOf, timeOfInput, zone } from './format.js';
@@ -69,27 +69,18 @@ async function readPlanned(schedule, begin, end, signal) {
   return { planned, more: true };
 }
 
-// Rows wait for their turn, so that the first are shown before the last have called. A browser has six connections, a row two calls.
-const ROWS_AT_ONCE = 3;
-/** @type {(() => void)[]} */
-const waiting = [];
-let reading = 0;
+// A browser has six connections, a row two calls.
+const inTurn = turns(3);
 
 /** @param {any} schedule @param {string} day @param {{of: string, planned: any[], more: boolean}} plan what was read before @param {AbortSignal} signal */
-async function readDay(schedule, day, plan, signal) {
+function readDay(schedule, day, plan, signal) {
   const [begin, end] = dayRange(day);
-  if (reading === ROWS_AT_ONCE) await new Promise((turn) => void waiting.push(() => turn(null)));
-  else reading++;
-  try {
+  return inTurn(async () => {
     // The future occurrences of a day stay the same until the schedule changes.
     const of = JSON.stringify([schedule.name, schedule.version, schedule.state, begin, end]);
     const [ran] = await Promise.all([readRuns(schedule, begin, end, signal), plan.of !== of && readPlanned(schedule, begin, end, signal).then((read) => Object.assign(plan, read, { of }))]);
     return { ...ran, planned: plan.planned.filter((each) => Date.parse(each.time) > Date.now()), more: plan.more };
-  } finally {
-    const next = waiting.shift();
-    if (next) next();
-    else reading--;
-  }
+  }, signal);
 }
 
 /** @param {any} found @param {number} begin @param {number} end */

@@ -28,7 +28,7 @@ COMPILED_IN = ("librocksdb-dev", "libboost1.81-dev", "libcli11-dev", "nlohmann-j
                "grpc-proto")
 # The npm packages that the page at /ui has; esbuild, which joins them, leaves none of its own.
 PAGE_LOCK = pathlib.Path(__file__).absolute().parents[3] / "web/package-lock.json"
-IN_PAGE = ("htm", "js-yaml", "preact")
+IN_PAGE = ("htm", "js-yaml", "preact", "uplot")
 UNSTATED = {
     "downloadLocation": "NOASSERTION",
     "filesAnalyzed": False,
