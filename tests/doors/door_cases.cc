@@ -94,7 +94,7 @@ const std::vector<DoorCase>& DoorCases() {
       {"ExplainSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
       {"ListScheduleVersions", R"(parent: "tenants/default/schedules/s@")"},
       {"ListScheduleVersions", R"(parent: "tenants/default/schedules/none")", kNotFound},
-      {"ListScheduleVersions", R"(parent: "tenants/default")", kInvalid},
+      {"ListScheduleVersions", R"(parent: "tenants/default/schedules/None")", kInvalid},
       {"ForecastLoad", R"(parent: "tenants/default" duration { seconds: 120 } group_by: "policy"
           filter: "name = none")"},
       {"ForecastLoad", R"(parent: "tenants/default" duration { seconds: 1 })", kInvalid},

@@ -107,6 +107,8 @@ std::vector<std::string> BasesOf(const std::string& method) {
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"},
       {"ListRunEvents", R"(parent: "tenants/w/schedules/once/runs/RUN")"},
       {"ListScheduleVersions", R"(parent: "tenants/w/schedules/s2")"},
+      {"ListDeadLetterGroups", R"(parent: "tenants/w"
+          start_time { seconds: 1790000000 } end_time { seconds: 4102444800 })"},
       {"GetEvent", R"(name: "tenants/w/events/e")"},
       {"ExplainEvent", R"(name: "tenants/w/events/e")"},
       {"ExplainSchedule", R"(name: "tenants/w/schedules/s2")"},
