@@ -51,7 +51,8 @@ const RouteTable& Routes() {
        "escapement.v1.RunService", "escapement.v1.TokenService", "escapement.v1.StoreService",
        "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService",
        "escapement.v1.TargetService", "escapement.v1.DeadLetterService",
-       "escapement.v1.OperationService", "escapement.v1.CalendarService"});
+       "escapement.v1.OperationService", "escapement.v1.CalendarService",
+       "escapement.v1.StatisticsService"});
   return table;
 }
 

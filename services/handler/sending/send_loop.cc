@@ -13,6 +13,7 @@
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/statistics_table.h"
 #include "services/handler/base/options.h"
 
 namespace escapement::handler {
@@ -178,14 +179,15 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
 SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
                    std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-                   HandlerMetrics& metrics, std::function<absl::Time()> store_time,
-                   std::function<void()> on_results)
+                   HandlerMetrics& metrics, MinuteSums& statistics,
+                   std::function<absl::Time()> store_time, std::function<void()> on_results)
     : options_(options),
       lead_(lead),
       runtime_(runtime),
       executor_(std::move(executor)),
       transport_(transport),
       metrics_(metrics),
+      statistics_(statistics),
       store_time_(std::move(store_time)),
       on_results_(std::move(on_results)),
       sink_(std::make_shared<Sink>(this, executor_)) {}
@@ -360,6 +362,14 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
   return silent;
 }
 
+void SendLoop::CountInStatistics(const Slot& slot, const ClaimedEntry& entry, DeliveryStatus status,
+                                 int64_t now_micros) {
+  if (slot.use == nullptr || status == DeliveryStatus::kUnsent) return;
+  slot.use->CountAttempt(status == DeliveryStatus::kAccepted, now_micros);
+  if (entry.event.attempts() == 0)
+    slot.use->CountFirst(ToMicros(entry.key.due_time), slot.dispatch_micros);
+}
+
 void SendLoop::NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool good,
                          absl::Duration now) {
   if (good) {
@@ -478,12 +488,16 @@ SendTarget& SendLoop::TargetOf(const std::string& room_key) {
   return last_found_->second;
 }
 
-TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::Duration now) {
+TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& target_key,
+                           const std::string& tenant, absl::Duration now) {
   const auto found = target.uses.find(tenant);
   if (found != target.uses.end()) return &found->second;
   if (uses_ >= kUsesMax) return nullptr;
   ++uses_;
-  return &target.uses.emplace(tenant, TargetUse(now)).first->second;
+  TargetUse& use = target.uses.emplace(tenant, TargetUse(now)).first->second;
+  use.CountFor(statistics_.Of(TargetStatistics(tenant, TargetIdOf(target_key))),
+               statistics_.Of(TenantStatistics(tenant)));
+  return &use;
 }
 
 void SendLoop::Reserve(const std::string& room_key, uint64_t events) {
@@ -644,7 +658,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
   }
   target.most_sent = std::max(target.most_sent, target.sent);
   const uint64_t answers_before = target.answers_ever;
-  TargetUse* const use = UseOf(target, entry.event.tenant(), elapsed);
+  TargetUse* const use = UseOf(target, entry.context->target_key, entry.event.tenant(), elapsed);
   if (use != nullptr) use->OnSent(waiting.count, elapsed);
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
   CHECK(!has_token || token_maker_ != nullptr);
@@ -679,6 +693,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
 void SendLoop::OnResults() {
   const absl::Duration now = runtime_.clock().Elapsed();
   const absl::Time store_time = store_time_();
+  const int64_t now_micros = ToMicros(store_time);
   for (TaggedResult& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     CHECK_LT(place, slots_.size());
@@ -688,7 +703,9 @@ void SendLoop::OnResults() {
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
-    const bool silent = CountResult(slot, claim->entries[slot.entry], result.result, now);
+    const ClaimedEntry& entry = claim->entries[slot.entry];
+    CountInStatistics(slot, entry, result.result.status, now_micros);
+    const bool silent = CountResult(slot, entry, result.result, now);
     if (claim->owner != nullptr) {
       claim->owner->OnResult(claim, {.entry = slot.entry,
                                      .index = slot.index,
