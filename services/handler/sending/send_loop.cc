@@ -77,6 +77,7 @@ constexpr size_t kUsesMax = 16'384;
 // Forgotten targets that are known to answer. Above this, all of them begin small again.
 constexpr size_t kKnownTargetsMax = 65'536;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+constexpr int64_t kMicrosOfMinute = 60'000'000;
 
 // Between a target's key and a group in the key of a room.
 constexpr char kGroupSeparator[] = "\n";
@@ -98,6 +99,10 @@ std::string GroupOf(const ClaimedEntry& entry) {
   if (!entry.one_off()) return absl::StrCat(kGroupSeparator, entry.key.uid.bytes());
   const storage::v1::TargetRecord& target = entry.context->definition->delivery().target();
   return absl::StrCat(kGroupSeparator, entry.event.tenant(), PathPrefix(target.http().uri()));
+}
+
+bool IsInMinute(int64_t micros, int64_t begin) {
+  return micros >= begin && micros - begin < kMicrosOfMinute;
 }
 
 bool AsksForPause(const DeliveryResult& result) {
@@ -365,9 +370,35 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
 void SendLoop::CountInStatistics(const Slot& slot, const ClaimedEntry& entry, DeliveryStatus status,
                                  int64_t now_micros) {
   if (slot.use == nullptr || status == DeliveryStatus::kUnsent) return;
-  slot.use->CountAttempt(status == DeliveryStatus::kAccepted, now_micros);
-  if (entry.event.attempts() == 0)
-    slot.use->CountFirst(ToMicros(entry.key.due_time), slot.dispatch_micros);
+  if (counted_.use != slot.use) {
+    CountTogether(now_micros);
+    counted_.use = slot.use;
+  }
+  TargetUse::Attempts& attempts = counted_.attempts;
+  if (entry.event.attempts() == 0) {
+    const int64_t due = ToMicros(entry.key.due_time);
+    const int64_t sent = slot.dispatch_micros;
+    if (attempts.first > 0 &&
+        (!IsInMinute(due, counted_.due_minute) || !IsInMinute(sent, counted_.sent_minute)))
+      CountTogether(now_micros);
+    if (attempts.first == 0) {
+      attempts.due_micros = due;
+      attempts.sent_micros = sent;
+      counted_.due_minute = due - due % kMicrosOfMinute;
+      counted_.sent_minute = sent - sent % kMicrosOfMinute;
+    }
+    ++attempts.first;
+    if (sent - due > kLateMicros) ++attempts.late;
+    attempts.lateness_max_micros = std::max(attempts.lateness_max_micros, sent - due);
+  }
+  ++attempts.ended;
+  if (status != DeliveryStatus::kAccepted) ++attempts.errors;
+}
+
+void SendLoop::CountTogether(int64_t now_micros) {
+  if (counted_.use != nullptr && counted_.attempts.ended > 0)
+    counted_.use->Count(counted_.attempts, now_micros);
+  counted_.attempts = {};
 }
 
 void SendLoop::NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool good,
@@ -716,6 +747,8 @@ void SendLoop::OnResults() {
     }
   }
   ObserveAttempts();
+  CountTogether(now_micros);
+  counted_.use = nullptr;
   metrics_.deliveries.Increment(std::exchange(left_, 0));
   on_results_();
 }

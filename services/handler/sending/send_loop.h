@@ -230,8 +230,10 @@ class SendLoop {
   bool CountResult(const Slot& slot, const ClaimedEntry& entry, const DeliveryResult& result,
                    absl::Duration now);
   // Counts the attempt for the statistics of its tenant and target. `now_micros`: store time.
-  static void CountInStatistics(const Slot& slot, const ClaimedEntry& entry, DeliveryStatus status,
-                                int64_t now_micros);
+  void CountInStatistics(const Slot& slot, const ClaimedEntry& entry, DeliveryStatus status,
+                         int64_t now_micros);
+  // Gives the attempts that CountInStatistics has counted together to their use.
+  void CountTogether(int64_t now_micros);
   void CountAttempt(TransportMetrics& transport, DeliveryStatus status, absl::Duration took);
   // Observes the attempts that CountAttempt has counted together.
   void ObserveAttempts();
@@ -297,6 +299,13 @@ class SendLoop {
     absl::Duration took;
     uint64_t count = 0;
   } attempts_;
+  // Attempts of one use, for statistics: a batch has many that count in the same minutes.
+  struct {
+    const TargetUse* use = nullptr;
+    TargetUse::Attempts attempts;
+    int64_t due_minute = 0;   // microseconds at which it begins; only if attempts.first > 0
+    int64_t sent_minute = 0;  // the same
+  } counted_;
   uint64_t left_ = 0;  // attempts that left and that the metric does not count yet
 };
 

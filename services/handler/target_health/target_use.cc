@@ -121,24 +121,19 @@ void TargetUse::OnFailed(absl::string_view error, absl::Duration now) {
 
 void TargetUse::OnUnsent() { TakeFrom<uint64_t>(in_flight_, 1); }
 
-void TargetUse::CountAttempt(bool accepted, int64_t now_micros) const {
+void TargetUse::Count(const Attempts& attempts, int64_t now_micros) const {
   for (const MinuteSums::SubjectPtr& subject : subjects_) {
     if (subject == nullptr) continue;
-    StatisticsSums& sums = subject->At(now_micros);
-    ++sums.attempts;
-    if (!accepted) ++sums.errors;
+    StatisticsSums& ended = subject->At(now_micros);
+    ended.attempts += attempts.ended;
+    ended.errors += attempts.errors;
+    if (attempts.first == 0) continue;
+    StatisticsSums& sent = subject->At(attempts.sent_micros);
+    sent.late += attempts.late;
+    sent.lateness_max_micros = std::max(sent.lateness_max_micros, attempts.lateness_max_micros);
   }
-}
-
-void TargetUse::CountFirst(int64_t due_micros, int64_t sent_micros) const {
-  const int64_t lateness = sent_micros - due_micros;
-  for (const MinuteSums::SubjectPtr& subject : subjects_) {
-    if (subject == nullptr) continue;
-    StatisticsSums& sums = subject->At(sent_micros);
-    if (lateness > absl::ToInt64Microseconds(kLateAttempt)) ++sums.late;
-    sums.lateness_max_micros = std::max(sums.lateness_max_micros, lateness);
-  }
-  if (subjects_[1] != nullptr) ++subjects_[1]->At(due_micros).due;
+  if (attempts.first > 0 && subjects_[1] != nullptr)
+    subjects_[1]->At(attempts.due_micros).due += attempts.first;
 }
 
 std::string TargetUse::LastError() const { return CleanText(last_error_, kUseErrorBytesMax); }

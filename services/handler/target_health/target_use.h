@@ -94,7 +94,7 @@ class CircuitBreaker {
 
 inline constexpr size_t kUseErrorBytesMax = 256;
 
-inline constexpr absl::Duration kLateAttempt = absl::Seconds(1);  // Statistics.late_count
+inline constexpr int64_t kLateMicros = 1'000'000;  // Statistics.late_count
 
 // TargetUse: how one tenant uses one endpoint: attempts under way, attempts and failures of the
 // last half to whole minute, and the last error. Also counts attempts for statistics.
@@ -122,10 +122,19 @@ class TargetUse {
   void CountFor(MinuteSums::SubjectPtr target, MinuteSums::SubjectPtr tenant) {
     subjects_ = {std::move(target), std::move(tenant)};
   }
-  // Counts an attempt that ended at `now_micros`, in store time.
-  void CountAttempt(bool accepted, int64_t now_micros) const;
-  // Counts that the first attempt of an event left, in store time.
-  void CountFirst(int64_t due_micros, int64_t sent_micros) const;
+  // Attempts that have ended. The first attempts of events among them were due in one minute, and
+  // left in one minute. Times are store time.
+  struct Attempts {
+    uint64_t ended = 0;
+    uint64_t errors = 0;  // attempts that were not accepted
+    uint64_t first = 0;   // first attempts of events
+    uint64_t late = 0;    // first attempts that left more than kLateMicros after they were due
+    int64_t lateness_max_micros = 0;
+    int64_t due_micros = 0;   // when a first attempt was due
+    int64_t sent_micros = 0;  // when a first attempt left
+  };
+  // Counts attempts that ended at `now_micros`.
+  void Count(const Attempts& attempts, int64_t now_micros) const;
 
   uint64_t in_flight() const { return in_flight_; }
   // The attempts that ended in the last 30 to 60 seconds, or since the first one.
