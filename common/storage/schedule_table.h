@@ -39,6 +39,8 @@ class ThrottleRecord;
 // 5 (u8), tenant (text), calendar id (text) → RetimingProgress: schedules that name this calendar
 // may still have former days of it.
 //
+// 6 (u8) … → statistics: statistics_table.h has these keys.
+//
 // The uid of a policy or calendar is a hash of its name. If it is created again it may have the
 // same uid, because nothing of a deleted one remains.
 

@@ -6,6 +6,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/statistics_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 
@@ -51,6 +52,29 @@ TEST(ScheduleTableTest, KeysOfCalendarsReadBackAndStandApart) {
   unknown[Uid::kBytes] |= 8;
   EXPECT_FALSE(DecodeRetimingProgress(unknown).has_value());
   EXPECT_FALSE(DecodeRetimingProgress("short").has_value());
+}
+
+TEST(StatisticsTableTest, KeysReadBackAndSortByHour) {
+  const std::string tenant = TenantStatistics("t"), policy = PolicyStatistics("t", "p"),
+                    target = TargetStatistics("t", Uid::FromHalves(1, 2));
+  for (const std::string& subject : {tenant, policy, target}) {
+    const auto name = DecodeStatisticsKey(StatisticsKey(subject, 500'000, "a.7"));
+    ASSERT_TRUE(name.has_value());
+    EXPECT_EQ(name->subject, subject);
+    EXPECT_EQ(name->hour, 500'000u);
+    EXPECT_EQ(name->writer, "a.7");
+    EXPECT_LT(StatisticsKey(subject, 255, "z"), StatisticsKeyFrom(subject, 256));
+    EXPECT_LT(StatisticsKeyFrom(subject, 256), StatisticsKey(subject, 256, ""));
+    EXPECT_EQ(subject.rfind(StatisticsPrefix(), 0), 0u);
+    EXPECT_FALSE(DecodePolicyKey(StatisticsKey(subject, 1, "a")).has_value());
+    EXPECT_FALSE(DecodeStatisticsKey(subject).has_value());
+    EXPECT_FALSE(DecodeStatisticsKey(StatisticsKeyFrom(subject, 1)).has_value());
+  }
+  // No subject's rows are among those of another one.
+  EXPECT_NE(policy.rfind(tenant, 0), 0u);
+  EXPECT_NE(PolicyStatistics("t", "pp").rfind(policy, 0), 0u);
+  EXPECT_FALSE(DecodeStatisticsKey(PolicyKey("t", "p")).has_value());
+  EXPECT_FALSE(DecodeStatisticsKey(RetimingKey("t", "c")).has_value());
 }
 
 TEST(EventTable, KeysReadBackAndSortByLaneThenDueTime) {

@@ -124,6 +124,7 @@ const std::map<std::string, Probe>& Probes() {
       {"RevokeKey", {R"(name: "tenants/TENANT/keys/none")", kNotFound}},
       {"ListAuditEntries", {R"(parent: "tenants/TENANT")"}},
       {"ListTargets", {R"(parent: "tenants/TENANT")"}},
+      {"ListStatistics", {R"(parent: "tenants/TENANT")"}},
       {"GetTarget",
        {R"(name: "tenants/TENANT/targets/0123456789abcdef0123456789abcdef")", kNotFound}},
       {"ResetTarget",

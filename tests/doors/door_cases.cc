@@ -316,6 +316,14 @@ const std::vector<DoorCase>& DoorCases() {
       {"ListTargets", R"(parent: "tenants/default" page_size: 1)"},
       {"ListTargets", R"(parent: "tenants/none")", kNotFound},
       {"ListTargets", R"(parent: "tenants/default" page_size: -1 page_token: "forged")", kInvalid},
+      {"ListStatistics", R"(parent: "tenants/default" start_time { seconds: 1800000000 }
+          end_time { seconds: 1800003600 } step { seconds: 600 })"},
+      {"ListStatistics", R"(parent: "tenants/default" subject: "tenants/default/policies/p"
+          start_time { seconds: 1800000000 } end_time { seconds: 1800000060 })"},
+      {"ListStatistics", R"(parent: "tenants/none")", kNotFound},
+      {"ListStatistics", R"(parent: "tenants/default" subject: "tenants/other/policies/p"
+          step { seconds: 90 })",
+       kInvalid},
       {"GetTarget", R"(name: "tenants/default/targets/0123456789abcdef0123456789abcdef")",
        kNotFound},
       {"GetTarget", R"(name: "tenants/default/targets/none")", kInvalid},

@@ -165,6 +165,12 @@ std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind) 
   return keys;
 }
 
+void CountEnded(const ClaimedEntry& entry, EndKind kind, uint32_t attempts, uint64_t count,
+                EndedEvents& ended) {
+  ended.Add(entry.event.tenant(), OutcomeKindOf(kind), count,
+            attempts == 0 ? ToMicros(entry.key.due_time) : 0);
+}
+
 void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
                const RunParts& parts, RunParts& changed) {
   const EndKind kind = outcomes.front().kind;
@@ -445,6 +451,9 @@ void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const RunPart
     case EndKind::kResend:
       CHECK(false) << "no end of a claimed event";
   }
+  if (first.kind != EndKind::kRetry && first.kind != EndKind::kReturn &&
+      first.kind != EndKind::kGone)
+    CountEnded(entry, first.kind, first.attempts, count, batch.ended);
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);

@@ -15,6 +15,7 @@
 
 #include "absl/types/span.h"
 #include "common/kv/kv_store.h"
+#include "common/statistics/minute_sums.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/sending/claim.h"
 #include "services/handler/shard/claim_batch.h"
@@ -51,6 +52,10 @@ void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, ui
 
 void PutParts(const RunParts& parts, kv::Group& group);
 
+// Counts `count` events of the entry that end so for statistics. `attempts`: how many have begun.
+void CountEnded(const ClaimedEntry& entry, EndKind kind, uint32_t attempts, uint64_t count,
+                EndedEvents& ended);
+
 // EndBatch: builds the one group that makes the outcomes of many claimed events durable.
 //
 // A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
@@ -73,6 +78,7 @@ struct EndBatch {
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;
   uint64_t retried = 0;
+  EndedEvents ended;  // not granted events: the owner of their policy shard counts them
 };
 
 // The keys in `run_parts` of the counts that the outcomes change.

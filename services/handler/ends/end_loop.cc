@@ -277,6 +277,7 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
     row.set_seq(result.seq);
     if (loader_.WantsRow(row.key())) state_.queue.Add(std::move(row));
   }
+  EndedEvents ended = std::move(batch.ended);
   // The rows' keys are read again: the loader has skipped new rows while the keys were held, and
   // refused rows must be judged again.
   std::vector<kv::Key> again;
@@ -294,7 +295,11 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
       Counter& count = row.end.kind == EndKind::kPark     ? metrics.parked
                        : row.end.kind == EndKind::kFailed ? metrics.dead_letters
                                                           : metrics.skipped;
-      count.Increment(row.end.entry.event.count());
+      const storage::v1::EventRecord& event = row.end.entry.event;
+      count.Increment(event.count());
+      if (row.end.kind != EndKind::kPark && row.end.kind != EndKind::kMove &&
+          row.end.kind != EndKind::kGone)
+        CountEnded(row.end.entry, row.end.kind, event.attempts(), event.count(), ended);
     }
     if (!applied) continue;
     for (QueuedRow& rest : group.rests) {
@@ -303,6 +308,7 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
     }
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
+  ended.CountIn(state_.core.statistics, ToMicros(state_.core.client.NowLow()));
   rows_of_group_max_ = refused ? 1 : std::min(2 * rows_of_group_max_, kRowsOfGroupMax);
   RereadRows(std::move(again));
   state_.core.wake();

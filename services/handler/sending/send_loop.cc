@@ -13,6 +13,7 @@
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/statistics_table.h"
 #include "services/handler/base/options.h"
 
 namespace escapement::handler {
@@ -76,6 +77,7 @@ constexpr size_t kUsesMax = 16'384;
 // Forgotten targets that are known to answer. Above this, all of them begin small again.
 constexpr size_t kKnownTargetsMax = 65'536;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+constexpr int64_t kMicrosOfMinute = 60'000'000;
 
 // Between a target's key and a group in the key of a room.
 constexpr char kGroupSeparator[] = "\n";
@@ -97,6 +99,10 @@ std::string GroupOf(const ClaimedEntry& entry) {
   if (!entry.one_off()) return absl::StrCat(kGroupSeparator, entry.key.uid.bytes());
   const storage::v1::TargetRecord& target = entry.context->definition->delivery().target();
   return absl::StrCat(kGroupSeparator, entry.event.tenant(), PathPrefix(target.http().uri()));
+}
+
+bool IsInMinute(int64_t micros, int64_t begin) {
+  return micros >= begin && micros - begin < kMicrosOfMinute;
 }
 
 bool AsksForPause(const DeliveryResult& result) {
@@ -178,14 +184,15 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
 SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
                    std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-                   HandlerMetrics& metrics, std::function<absl::Time()> store_time,
-                   std::function<void()> on_results)
+                   HandlerMetrics& metrics, MinuteSums& statistics,
+                   std::function<absl::Time()> store_time, std::function<void()> on_results)
     : options_(options),
       lead_(lead),
       runtime_(runtime),
       executor_(std::move(executor)),
       transport_(transport),
       metrics_(metrics),
+      statistics_(statistics),
       store_time_(std::move(store_time)),
       on_results_(std::move(on_results)),
       sink_(std::make_shared<Sink>(this, executor_)) {}
@@ -360,6 +367,40 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
   return silent;
 }
 
+void SendLoop::CountInStatistics(const Slot& slot, const ClaimedEntry& entry, DeliveryStatus status,
+                                 int64_t now_micros) {
+  if (slot.use == nullptr || status == DeliveryStatus::kUnsent) return;
+  if (counted_.use != slot.use) {
+    CountTogether(now_micros);
+    counted_.use = slot.use;
+  }
+  TargetUse::Attempts& attempts = counted_.attempts;
+  if (entry.event.attempts() == 0) {
+    const int64_t due = ToMicros(entry.key.due_time);
+    const int64_t sent = slot.dispatch_micros;
+    if (attempts.first > 0 &&
+        (!IsInMinute(due, counted_.due_minute) || !IsInMinute(sent, counted_.sent_minute)))
+      CountTogether(now_micros);
+    if (attempts.first == 0) {
+      attempts.due_micros = due;
+      attempts.sent_micros = sent;
+      counted_.due_minute = due - due % kMicrosOfMinute;
+      counted_.sent_minute = sent - sent % kMicrosOfMinute;
+    }
+    ++attempts.first;
+    if (sent - due > kLateMicros) ++attempts.late;
+    attempts.lateness_max_micros = std::max(attempts.lateness_max_micros, sent - due);
+  }
+  ++attempts.ended;
+  if (status != DeliveryStatus::kAccepted) ++attempts.errors;
+}
+
+void SendLoop::CountTogether(int64_t now_micros) {
+  if (counted_.use != nullptr && counted_.attempts.ended > 0)
+    counted_.use->Count(counted_.attempts, now_micros);
+  counted_.attempts = {};
+}
+
 void SendLoop::NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool good,
                          absl::Duration now) {
   if (good) {
@@ -478,12 +519,16 @@ SendTarget& SendLoop::TargetOf(const std::string& room_key) {
   return last_found_->second;
 }
 
-TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::Duration now) {
+TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& target_key,
+                           const std::string& tenant, absl::Duration now) {
   const auto found = target.uses.find(tenant);
   if (found != target.uses.end()) return &found->second;
   if (uses_ >= kUsesMax) return nullptr;
   ++uses_;
-  return &target.uses.emplace(tenant, TargetUse(now)).first->second;
+  TargetUse& use = target.uses.emplace(tenant, TargetUse(now)).first->second;
+  use.CountFor(statistics_.Of(TargetStatistics(tenant, TargetIdOf(target_key))),
+               statistics_.Of(TenantStatistics(tenant)));
+  return &use;
 }
 
 void SendLoop::Reserve(const std::string& room_key, uint64_t events) {
@@ -644,7 +689,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
   }
   target.most_sent = std::max(target.most_sent, target.sent);
   const uint64_t answers_before = target.answers_ever;
-  TargetUse* const use = UseOf(target, entry.event.tenant(), elapsed);
+  TargetUse* const use = UseOf(target, entry.context->target_key, entry.event.tenant(), elapsed);
   if (use != nullptr) use->OnSent(waiting.count, elapsed);
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
   CHECK(!has_token || token_maker_ != nullptr);
@@ -679,6 +724,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
 void SendLoop::OnResults() {
   const absl::Duration now = runtime_.clock().Elapsed();
   const absl::Time store_time = store_time_();
+  const int64_t now_micros = ToMicros(store_time);
   for (TaggedResult& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     CHECK_LT(place, slots_.size());
@@ -688,7 +734,9 @@ void SendLoop::OnResults() {
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
-    const bool silent = CountResult(slot, claim->entries[slot.entry], result.result, now);
+    const ClaimedEntry& entry = claim->entries[slot.entry];
+    CountInStatistics(slot, entry, result.result.status, now_micros);
+    const bool silent = CountResult(slot, entry, result.result, now);
     if (claim->owner != nullptr) {
       claim->owner->OnResult(claim, {.entry = slot.entry,
                                      .index = slot.index,
@@ -699,6 +747,8 @@ void SendLoop::OnResults() {
     }
   }
   ObserveAttempts();
+  CountTogether(now_micros);
+  counted_.use = nullptr;
   metrics_.deliveries.Increment(std::exchange(left_, 0));
   on_results_();
 }

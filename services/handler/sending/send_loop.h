@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/runtime/runtime.h"
+#include "common/statistics/minute_sums.h"
 #include "services/handler/base/metrics.h"
 #include "services/handler/base/options.h"
 #include "services/handler/delivery/delivery_transport.h"
@@ -140,11 +141,11 @@ class SendLoop {
   using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
 
   // Calls `on_results` on `executor` after the owners of the claims have got a batch of results.
-  // `store_time`: KvClient::NowLow. `options`, `lead`, `runtime`, `transport` and `metrics` must
-  // outlive it.
+  // `store_time`: KvClient::NowLow. `options`, `lead`, `runtime`, `transport`, `metrics` and
+  // `statistics` must outlive it.
   SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
            std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-           HandlerMetrics& metrics, std::function<absl::Time()> store_time,
+           HandlerMetrics& metrics, MinuteSums& statistics, std::function<absl::Time()> store_time,
            std::function<void()> on_results);
   ~SendLoop();
 
@@ -228,6 +229,11 @@ class SendLoop {
   // attempt was sent.
   bool CountResult(const Slot& slot, const ClaimedEntry& entry, const DeliveryResult& result,
                    absl::Duration now);
+  // Counts the attempt for the statistics of its tenant and target. `now_micros`: store time.
+  void CountInStatistics(const Slot& slot, const ClaimedEntry& entry, DeliveryStatus status,
+                         int64_t now_micros);
+  // Gives the attempts that CountInStatistics has counted together to their use.
+  void CountTogether(int64_t now_micros);
   void CountAttempt(TransportMetrics& transport, DeliveryStatus status, absl::Duration took);
   // Observes the attempts that CountAttempt has counted together.
   void ObserveAttempts();
@@ -257,7 +263,8 @@ class SendLoop {
   std::map<std::string, SendTarget>::iterator Erase(
       std::map<std::string, SendTarget>::iterator target);
   // Null if too many uses are counted already.
-  TargetUse* UseOf(SendTarget& target, const std::string& tenant, absl::Duration now);
+  TargetUse* UseOf(SendTarget& target, const std::string& target_key, const std::string& tenant,
+                   absl::Duration now);
   // The bound for all targets together.
   uint64_t OutMax() const;
   void UpdateLimit(SendTarget& target, absl::Duration elapsed) const;
@@ -268,6 +275,7 @@ class SendLoop {
   std::shared_ptr<Executor> executor_;
   DeliveryTransport& transport_;
   HandlerMetrics& metrics_;
+  MinuteSums& statistics_;
   std::function<absl::Time()> store_time_;
   std::function<void()> on_results_;
   TokenMaker token_maker_;
@@ -291,6 +299,13 @@ class SendLoop {
     absl::Duration took;
     uint64_t count = 0;
   } attempts_;
+  // Attempts of one use, for statistics: a batch has many that count in the same minutes.
+  struct {
+    const TargetUse* use = nullptr;
+    TargetUse::Attempts attempts;
+    int64_t due_minute = 0;   // microseconds at which it begins; only if attempts.first > 0
+    int64_t sent_minute = 0;  // the same
+  } counted_;
   uint64_t left_ = 0;  // attempts that left and that the metric does not count yet
 };
 

@@ -65,6 +65,9 @@ class SendLoopTest : public ::testing::Test {
   std::string closed_;
   std::string tenant_ = "default";
   int result_batches_ = 0;
+  kv::MemKvStore store_{runtime_, kv::MemKvStore::Options()};
+  kv::KvClient client_{store_, runtime_, kv::KvClient::Options()};
+  MinuteSums statistics_{client_, runtime_, runtime_.NewExecutor("statistics")};
   ClaimLead lead_;
   SendLoop loop_{options_,
                  lead_,
@@ -72,6 +75,7 @@ class SendLoopTest : public ::testing::Test {
                  runtime_.NewExecutor("loop"),
                  transport_,
                  metrics_,
+                 statistics_,
                  [this] { return now(); },
                  [this] { ++result_batches_; }};
 };

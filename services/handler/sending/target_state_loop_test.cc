@@ -81,8 +81,10 @@ class TargetStateLoopTest : public ::testing::Test {
   HandlerMetrics metrics_{registry_};
   Owner owner_;
   ClaimLead lead_;
-  SendLoop sends_{
-      options_, lead_, runtime_, executor_, transport_, metrics_, [this] { return Now(); }, [] {}};
+  MinuteSums statistics_{client_, runtime_, executor_};
+  SendLoop sends_{options_,   lead_,    runtime_,    executor_,
+                  transport_, metrics_, statistics_, [this] { return Now(); },
+                  [] {}};
   TargetStateLoop loop_{"a", sends_, client_, runtime_, executor_, metrics_};
 };
 

@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/process/sharded_service.h"
 #include "common/secrets/sealed_value.h"
+#include "common/statistics/minute_sums.h"
 #include "common/tokens/token_batch.h"
 #include "services/handler/base/step_gap.h"
 #include "services/handler/delivery/delivery_transport.h"
@@ -55,8 +56,9 @@ class HandlerService::Impl final : public ShardedService {
         options_(std::move(options)),
         metrics_(registry()),
         cache_(client(), executor(), [this] { OnFetched(); }),
+        statistics_(client(), runtime, executor()),
         sends_(
-            options_, lead_, runtime, executor(), transport, metrics_,
+            options_, lead_, runtime, executor(), transport, metrics_, statistics_,
             [this] { return client().NowLow(); }, [this] { StepSoon(); }),
         shared_{.options = options_,
                 .client = client(),
@@ -66,6 +68,7 @@ class HandlerService::Impl final : public ShardedService {
                 .lead = lead_,
                 .sends = sends_,
                 .metrics = metrics_,
+                .statistics = statistics_,
                 .lease_valid = [this](uint32_t shard) { return LeaseValid(shard); },
                 .wake = [this] { StepSoon(); },
                 .drop_leases = [this] { DropLeases(); }},
@@ -99,12 +102,14 @@ class HandlerService::Impl final : public ShardedService {
   HandlerMetrics metrics_;
   RecordCache cache_;
   ClaimLead lead_;
+  MinuteSums statistics_;
   SendLoop sends_;
   HandlerCore shared_;
   RetentionLoop retention_;
   TargetStateLoop targets_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
   size_t steps_ = 0;
+  bool wrote_last_ = false;  // the drain is writing the last statistics
   absl::Duration late_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
   absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
 };
@@ -204,6 +209,7 @@ void HandlerService::Impl::Step() {
   if (begun >= late_next_) ShowLate(now, begun);
   if (!draining() && retention_.Due()) Sweep(now);
   targets_.Step(now);
+  statistics_.Step(now);
   PlanNextStep(now, begun);
   ReleaseIfDrained();
 }
@@ -271,7 +277,8 @@ void HandlerService::Impl::ReleaseIfDrained() {
   for (const auto& [index, shard] : shards_) {
     if (!shard->drained()) return;
   }
-  ReleaseLeases();
+  if (std::exchange(wrote_last_, true)) return;
+  statistics_.WriteLast(client().NowLow(), [this] { ReleaseLeases(); });
 }
 
 HandlerService::HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime,

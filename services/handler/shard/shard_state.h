@@ -21,6 +21,7 @@
 #include "common/lease/lease_keeper.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
+#include "common/statistics/minute_sums.h"
 #include "services/handler/base/metrics.h"
 #include "services/handler/base/options.h"
 #include "services/handler/sending/claim.h"
@@ -40,6 +41,7 @@ struct HandlerCore {
   ClaimLead& lead;
   SendLoop& sends;
   HandlerMetrics& metrics;
+  MinuteSums& statistics;
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
   std::function<void()> drop_leases;  // see ShardedService::DropLeases

@@ -121,6 +121,21 @@ void TargetUse::OnFailed(absl::string_view error, absl::Duration now) {
 
 void TargetUse::OnUnsent() { TakeFrom<uint64_t>(in_flight_, 1); }
 
+void TargetUse::Count(const Attempts& attempts, int64_t now_micros) const {
+  for (const MinuteSums::SubjectPtr& subject : subjects_) {
+    if (subject == nullptr) continue;
+    StatisticsSums& ended = subject->At(now_micros);
+    ended.attempts += attempts.ended;
+    ended.errors += attempts.errors;
+    if (attempts.first == 0) continue;
+    StatisticsSums& sent = subject->At(attempts.sent_micros);
+    sent.late += attempts.late;
+    sent.lateness_max_micros = std::max(sent.lateness_max_micros, attempts.lateness_max_micros);
+  }
+  if (attempts.first > 0 && subjects_[1] != nullptr)
+    subjects_[1]->At(attempts.due_micros).due += attempts.first;
+}
+
 std::string TargetUse::LastError() const { return CleanText(last_error_, kUseErrorBytesMax); }
 
 TargetUse::Counts TargetUse::CountsAt(absl::Duration now) const {

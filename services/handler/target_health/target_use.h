@@ -4,14 +4,17 @@
 #ifndef SERVICES_HANDLER_TARGET_HEALTH_TARGET_USE_H_
 #define SERVICES_HANDLER_TARGET_HEALTH_TARGET_USE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/statistics/minute_sums.h"
 #include "escapement/storage/v1/target_records.pb.h"
 
 namespace escapement::handler {
@@ -91,8 +94,10 @@ class CircuitBreaker {
 
 inline constexpr size_t kUseErrorBytesMax = 256;
 
+inline constexpr int64_t kLateMicros = 1'000'000;  // Statistics.late_count
+
 // TargetUse: how one tenant uses one endpoint: attempts under way, attempts and failures of the
-// last half to whole minute, and the last error.
+// last half to whole minute, and the last error. Also counts attempts for statistics.
 //
 // Times are Clock::Elapsed. Pure.
 class TargetUse {
@@ -112,6 +117,24 @@ class TargetUse {
   void OnFailed(absl::string_view error, absl::Duration now);
   // An attempt ended although its event was not sent.
   void OnUnsent();
+
+  // From now on attempts count for these subjects: the target and the tenant.
+  void CountFor(MinuteSums::SubjectPtr target, MinuteSums::SubjectPtr tenant) {
+    subjects_ = {std::move(target), std::move(tenant)};
+  }
+  // Attempts that have ended. The first attempts of events among them were due in one minute, and
+  // left in one minute. Times are store time.
+  struct Attempts {
+    uint64_t ended = 0;
+    uint64_t errors = 0;  // attempts that were not accepted
+    uint64_t first = 0;   // first attempts of events
+    uint64_t late = 0;    // first attempts that left more than kLateMicros after they were due
+    int64_t lateness_max_micros = 0;
+    int64_t due_micros = 0;   // when a first attempt was due
+    int64_t sent_micros = 0;  // when a first attempt left
+  };
+  // Counts attempts that ended at `now_micros`.
+  void Count(const Attempts& attempts, int64_t now_micros) const;
 
   uint64_t in_flight() const { return in_flight_; }
   // The attempts that ended in the last 30 to 60 seconds, or since the first one.
@@ -137,6 +160,7 @@ class TargetUse {
   Half now_counted_;
   std::string last_error_;
   absl::Duration last_error_at_;
+  std::array<MinuteSums::SubjectPtr, 2> subjects_;  // the target's and the tenant's; null: none
 };
 
 // TargetRowOf: the record of a target in `target_states`.

@@ -48,7 +48,7 @@ const std::vector<std::string>& RestServices() {
       "escapement.v1.TenantService",     "escapement.v1.KeyService",
       "escapement.v1.AuditService",      "escapement.v1.TargetService",
       "escapement.v1.DeadLetterService", "escapement.v1.OperationService",
-      "escapement.v1.CalendarService"};
+      "escapement.v1.CalendarService",   "escapement.v1.StatisticsService"};
   return *services;
 }
 

@@ -10,6 +10,7 @@
 #include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/service/master_service.h"
+#include "services/master/statistics/statistics_service.h"
 #include "services/master/target_states/target_service.h"
 #include "services/master/tenants/tenant_service.h"
 
@@ -110,6 +111,7 @@ void AddMasterRpcs(MasterService& master, RpcTable& table) {
   table.AddUnary(master.targets(), &TargetService::ListTargets);
   table.AddUnary(master.targets(), &TargetService::GetTarget);
   table.AddUnary(master.targets(), &TargetService::ResetTarget);
+  table.AddUnary(master.statistics(), &StatisticsService::ListStatistics);
   table.AddUnary(master.event_cancels(), &EventCancelService::BatchCancelEvents);
   table.AddUnary(master.explanations(), &ExplainService::ExplainEvent);
   table.AddUnary(master.explanations(), &ExplainService::ExplainSchedule);

@@ -29,6 +29,7 @@
 #include "services/master/schedules/changes/pause_request_loop.h"
 #include "services/master/schedules/definition_sweep_loop.h"
 #include "services/master/schedules/schedule_service.h"
+#include "services/master/statistics/statistics_service.h"
 #include "services/master/sweeps/sweep_loop.h"
 #include "services/master/target_states/target_service.h"
 #include "services/master/tenants/tenant_rules.h"
@@ -66,6 +67,7 @@ struct MasterService::Parts {
         keys(context),
         audit(context),
         targets(context),
+        statistics(context),
         dead_letters(context, operation_loop, options.dead_letter_retention),
         event_cancels(context, operation_loop),
         operations(context),
@@ -77,6 +79,7 @@ struct MasterService::Parts {
         access_sweep(client, executor, kSweepEvery, AccessSweep()),
         target_sweep(client, executor, kTargetSweepEvery, TargetSweep()),
         tenant_sweep(client, executor, kTenantSweepEvery, TenantSweep()),
+        statistics_sweep(client, executor, kSweepEvery, StatisticsSweep()),
         pause_requests(context),
         operation_loop(context),
         dead_letter_sweep(client, executor, kSweepEvery,
@@ -128,6 +131,7 @@ struct MasterService::Parts {
     access_sweep.Start();
     target_sweep.Start();
     tenant_sweep.Start();
+    statistics_sweep.Start();
     pause_requests.Start();
     retiming.Start();
     operation_loop.Start();
@@ -156,6 +160,7 @@ struct MasterService::Parts {
   KeyService keys;
   AuditService audit;
   TargetService targets;
+  StatisticsService statistics;
   DeadLetterService dead_letters;
   EventCancelService event_cancels;
   OperationService operations;
@@ -167,6 +172,7 @@ struct MasterService::Parts {
   SweepLoop access_sweep;
   SweepLoop target_sweep;
   SweepLoop tenant_sweep;
+  SweepLoop statistics_sweep;
   PauseRequestLoop pause_requests;
   OperationLoop operation_loop;
   SweepLoop dead_letter_sweep;
@@ -216,6 +222,7 @@ TenantService& MasterService::tenants() { return parts_->tenants; }
 KeyService& MasterService::keys() { return parts_->keys; }
 AuditService& MasterService::audit() { return parts_->audit; }
 TargetService& MasterService::targets() { return parts_->targets; }
+StatisticsService& MasterService::statistics() { return parts_->statistics; }
 DeadLetterService& MasterService::dead_letters() { return parts_->dead_letters; }
 EventCancelService& MasterService::event_cancels() { return parts_->event_cancels; }
 OperationService& MasterService::operations() { return parts_->operations; }

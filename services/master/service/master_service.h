@@ -27,6 +27,7 @@ class EventCancelService;
 class ExplainService;
 class KeyService;
 class OperationService;
+class StatisticsService;
 class TargetService;
 class TenantService;
 
@@ -56,6 +57,7 @@ class MasterService {
   KeyService& keys();
   AuditService& audit();
   TargetService& targets();
+  StatisticsService& statistics();
   DeadLetterService& dead_letters();
   EventCancelService& event_cancels();
   OperationService& operations();

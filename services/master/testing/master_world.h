@@ -25,6 +25,7 @@
 #include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/service/master_service.h"
+#include "services/master/statistics/statistics_service.h"
 #include "services/master/target_states/target_service.h"
 #include "services/master/tenants/tenant_service.h"
 
@@ -89,6 +90,7 @@ class MasterWorld {
   KeyService& ApiOf(KeyService*) { return master->keys(); }
   AuditService& ApiOf(AuditService*) { return master->audit(); }
   TargetService& ApiOf(TargetService*) { return master->targets(); }
+  StatisticsService& ApiOf(StatisticsService*) { return master->statistics(); }
   DeadLetterService& ApiOf(DeadLetterService*) { return master->dead_letters(); }
   EventCancelService& ApiOf(EventCancelService*) { return master->event_cancels(); }
   OperationService& ApiOf(OperationService*) { return master->operations(); }

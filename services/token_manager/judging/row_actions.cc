@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "common/backoff/backoff.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
+#include "common/statistics/minute_sums.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -220,6 +222,13 @@ void RowActions::Settle(const Withheld& action, bool applied) {
     return state_.Revisit(*policy);
   }
   Count(action.judged, row->left());
+  if (action.judged.action == Action::kSkip) {
+    const storage::v1::EventRecord& event = row->source()->event;
+    EndedEvents ended;
+    ended.Add(event.tenant(), action.judged.outcome, row->left(),
+              event.attempts() == 0 ? ToMicros(row->due()) : 0);
+    ended.CountIn(state_.core.statistics, ToMicros(state_.core.client.NowLow()));
+  }
   // Rows behind it may have other limits.
   if (policy->waiting.queue().groups_aside() > 0) {
     for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))

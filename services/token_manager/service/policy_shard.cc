@@ -360,6 +360,7 @@ void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
   }
   commit_.reset();
   const std::unique_ptr<Round> round = std::move(round_);
+  round->ended.CountIn(state_->core.statistics, round->micros);
   absl::Span<const kv::Verdict> verdicts = result->verdicts;
   if (has_base_) verdicts.remove_prefix(1);
   if (granting_ == nullptr) {

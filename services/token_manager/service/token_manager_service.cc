@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/statistics_table.h"
 #include "escapement/storage/v1/target_records.pb.h"
 
 namespace escapement::token_manager {
@@ -32,6 +34,7 @@ TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStor
       metrics_(registry()),
       cache_(client(), executor(),
              [this] { ForEachShard([](PolicyShard& shard) { shard.OnFetched(); }); }),
+      statistics_(client(), runtime, executor()),
       queue_shards_(client(), executor(), options_.undelivered_max, [this] { Wake(); }),
       policies_(client(), executor(), /*excluding_own=*/false,
                 {.on_open = [this](const kv::ScanResult&) { OnPoliciesOpen(); },
@@ -47,6 +50,7 @@ TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStor
               .queue_shards = queue_shards_,
               .backoff = backoff_,
               .metrics = metrics_,
+              .statistics = statistics_,
               .lease_valid = [this](uint32_t shard) { return LeaseValid(shard); },
               .wake = [this] { Wake(); },
               .on_row_written = [this](const std::string& key) { OnRowWritten(key); },
@@ -67,6 +71,7 @@ void TokenManagerService::OnLayout(const kv::Layout& layout,
   cache_.Start();
   StartWatches();
   ShowPolicies();
+  TakeStatistics();
 }
 
 void TokenManagerService::StartWatches() {
@@ -213,7 +218,8 @@ void TokenManagerService::Step() {
   PlanNextStep(now);
   const bool drained = std::all_of(shards_.begin(), shards_.end(),
                                    [](const auto& shard) { return shard.second->drained(); });
-  if (draining() && drained) ReleaseLeases();
+  if (draining() && drained && !std::exchange(wrote_last_, true))
+    statistics_.WriteLast(now, [this] { ReleaseLeases(); });
 }
 
 void TokenManagerService::ShowGauges() {
@@ -236,6 +242,26 @@ void TokenManagerService::ShowPolicies() {
   }
   ShowPolicyGauges(policies, client().NowLow(), metrics_, policies_shown_);
   executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
+}
+
+void TokenManagerService::TakeStatistics() {
+  const absl::Time now = client().NowLow();
+  executor()->PostAfter(kStatisticsEvery, [this] { TakeStatistics(); });
+  if (now == absl::InfinitePast()) return;
+  for (const auto& [index, shard] : shards_) {
+    for (const auto& [uid, policy] : shard->state().policies()) {
+      if (policy->implicit() || !policy->known) continue;
+      if (policy->waiting.empty() && policy->held() == 0) continue;
+      StatisticsSums& sums =
+          statistics_.Of(PolicyStatistics(policy->tenant, policy->policy_id))->At(ToMicros(now));
+      const uint64_t limit = policy->limits().max_concurrent;
+      sums.held = std::max(sums.held, policy->held());
+      sums.waiting = std::max(sums.waiting, policy->waiting.queue().EligibleEvents(now));
+      if (limit != RateLimit::kUnlimited)
+        sums.max_concurrent = std::max(sums.max_concurrent, limit);
+    }
+  }
+  statistics_.Step(now);
 }
 
 void TokenManagerService::PlanNextStep(absl::Time now) {

@@ -23,6 +23,7 @@
 #include "common/process/service_process.h"
 #include "common/process/sharded_service.h"
 #include "common/runtime/runtime.h"
+#include "common/statistics/minute_sums.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"
 #include "services/token_manager/base/metrics.h"
@@ -79,15 +80,20 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
   void ShowGauges();
+  // Takes a sample of each policy for the statistics, and writes them, now and every
+  // kStatisticsEvery.
+  void TakeStatistics();
   // Sets the gauges of policies, now and every kPolicyGaugesEvery: their ages grow without a step.
   void ShowPolicies();
 
   const TokenManagerOptions options_;
   TokenManagerMetrics metrics_;
   std::atomic<size_t> completions_{0};  // entries of Apply without an answer
+  bool wrote_last_ = false;             // the drain is writing the last statistics
   bool stopped_ = false;                // the executor; from then on nothing is answered
   CompletionInbox inbox_;
   RecordCache cache_;
+  MinuteSums statistics_;
   QueueShards queue_shards_;
   TargetBackoff backoff_;
   kv::WatchedRange policies_;  // their records

@@ -58,6 +58,11 @@ std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {
     if (!policy->implicit()) counts.emplace(uid, CountsPut(*policy, round.micros));
   }
   for (const std::string& key : round.parts) PutPart(state, key, round.base);
+  for (const EndedRange& end : round.ends) {
+    const storage::v1::EventRecord& event = end.source->event;
+    round.ended.Add(event.tenant(), end.outcome, end.count,
+                    end.attempts == 0 ? event.launch_time_micros() : 0);
+  }
   AddEnds(round.ends, state.core.layout.queue_shards, round.base.mutations);
   return counts;
 }

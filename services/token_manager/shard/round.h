@@ -41,6 +41,7 @@ struct Round {
   // The group of what has come in; it has no conditions.
   kv::Group base;
   std::vector<EndedRange> ends;
+  EndedEvents ended;  // the same for statistics; set by CloseBase
   // By policy whose counts have changed: the grants whose records have.
   std::map<Uid, std::set<GrantSet::Key>> touched;
   std::set<std::string> parts;  // keys of counts that have changed

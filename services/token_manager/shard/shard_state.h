@@ -23,6 +23,7 @@
 #include "common/lease/lease_keeper.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
+#include "common/statistics/minute_sums.h"
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
@@ -43,6 +44,7 @@ struct TokenManagerCore {
   QueueShards& queue_shards;
   TargetBackoff& backoff;
   TokenManagerMetrics& metrics;
+  MinuteSums& statistics;
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, any number of times
   // A row of `waiting` was written that may be of another shard owned here (the watches leave out

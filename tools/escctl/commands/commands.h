@@ -19,6 +19,8 @@ void AddPolicyCommands(CLI::App& app, Session& session);
 void AddCalendarCommands(CLI::App& app, Session& session);
 void AddTokenCommands(CLI::App& app, Session& session);
 void AddTargetCommands(CLI::App& app, Session& session);
+// `escctl statistics`: what happened in each minute.
+void AddStatisticsCommand(CLI::App& app, Session& session);
 void AddStoreCommands(CLI::App& app, Session& session);
 // `escctl config`: the contexts of the user.
 void AddContextCommands(CLI::App& app, Session& session);

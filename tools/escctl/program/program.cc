@@ -102,6 +102,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddCalendarCommands(app, session);
   AddTokenCommands(app, session);
   AddTargetCommands(app, session);
+  AddStatisticsCommand(app, session);
   AddTenantCommands(app, session);
   AddQuotaCommands(app, session);
   AddKeyCommands(app, session);
