@@ -1,8 +1,8 @@
 // The page: signs in, shows the frame with its navigation, and the view that the address names.
 import { html, render, useEffect, useLayoutEffect, useState } from './parts/view.js';
-import { address, go, Link, useRoute } from './parts/router.js';
+import { address, go, Link, setQuery, useRoute } from './parts/router.js';
 import { getAll, onSignedOut } from './parts/api.js';
-import { can, readSession, session, signIn, signOut } from './parts/session.js';
+import { can, issuers, readSession, session, signIn, signInAddress, signOut } from './parts/session.js';
 import { Failure, Loading } from './parts/basics.js';
 import { act, Messages } from './parts/dialog.js';
 import { Choice } from './parts/fields.js';
@@ -75,10 +75,26 @@ function viewOf({ tenant, parts, query }) {
   }
 }
 
+/** Why a sign-in with an issuer failed, by `sign_in` of the address. @type {Record<string, string>} */
+const FAILURES = {
+  state: 'This sign-in was not begun in this browser, or it took more than 10 minutes. Try again.',
+  refused: 'The sign-in was refused. Try again, or ask an admin.',
+  no_rights: 'Your account has no role here. Ask an admin for one.',
+  invalid: 'The answer to the sign-in is not valid. Ask an admin: the log says more.',
+  wait: 'Too many sign-ins from this address have failed. Try again in ten seconds.',
+  unavailable: 'The sign-in does not work at the moment. Try again, or ask an admin: the log says more.',
+};
+
 /** @param {{onDone: () => void}} props */
 function SignIn({ onDone }) {
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
+  const [failed] = useState(() => FAILURES[new URLSearchParams(location.search).get('sign_in') ?? '']);
+  const [choices, setChoices] = useState(/** @type {{issuer: string, name: string}[]} */ ([]));
+  useEffect(() => {
+    issuers().then(setChoices);
+    if (failed) setQuery({ sign_in: undefined }, { replace: true, quiet: true });
+  }, []);
   useEffect(() => {
     const before = { title: document.title, focus: /** @type {HTMLElement|null} */ (document.activeElement) };
     document.title = 'Sign in · Escapement';
@@ -100,11 +116,13 @@ function SignIn({ onDone }) {
     setBusy(false);
   };
   return html`<main class="sign-in"><form onSubmit=${submit}>
-    <h1>Escapement</h1><p class="muted">Sign in with an API key. Ask an admin for one, or make it with <code>escctl key create</code>.</p>
+    <h1>Escapement</h1>${failed && html`<p class="error" role="alert">${failed}</p>`}
+    ${choices.map(({ issuer, name }) => html`<a key=${issuer} class="button primary" href=${signInAddress(issuer)}>Sign in with ${name}</a>`)}
+    <p class="muted">${choices.length ? 'Or sign' : 'Sign'} in with an API key. Ask an admin for one, or make it with <code>escctl key create</code>.</p>
     <label class="field"><span>API key</span>
       <input name="key" type="password" required autocomplete="current-password" placeholder="esc_…" autofocus aria-invalid=${error ? 'true' : undefined} aria-describedby="key-error" /></label>
     <p id="key-error" class="error" role="alert">${error}</p>
-    <button class="primary" disabled=${busy}>Sign in</button></form></main>`;
+    <button class=${choices.length ? '' : 'primary'} disabled=${busy}>Sign in</button></form></main>`;
 }
 
 /** Chooses light, dark, or as the system has it. */
@@ -170,7 +188,8 @@ function App() {
   if (!tenant) return null;
   const page = route.parts[0]?.replace(/^new-(schedule|event)$/, '$1s').replace('new-policy', 'policies') ?? '';
   const leave = async () => {
-    await act('', signOut);
+    const next = await act('', signOut);
+    if (next) location.assign(next);
     setState('out');
   };
   const signedIn = session.principal !== 'anonymous';

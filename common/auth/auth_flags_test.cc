@@ -79,5 +79,25 @@ TEST_F(AuthFlags, FilesOfIssuersMustBeUsable) {
               ElementsAre(HasSubstr("/missing.pem")));
 }
 
+TEST_F(AuthFlags, SecretOfTheClientMustBeReadable) {
+  const auto errors = [this](const std::string& file) {
+    WriteFile(folder_ + "/issuers.yaml",
+              absl::StrCat("issuers: [{issuer: 'https://i', audience: a, tenant: t, role: admin, "
+                           "jwks_url: 'https://i/', sign_in: {client_id: page, "
+                           "origin: 'https://o', client_secret_file: ",
+                           file, "}}]\n"));
+    absl::SetFlag(&FLAGS_jwt_issuers, folder_ + "/issuers.yaml");
+    EXPECT_THAT(Errors(), IsEmpty());  // only masters need the secret
+    std::vector<std::string> errors;
+    ValidateSignInFlags(errors);
+    return errors;
+  };
+  WriteFile(folder_ + "/client.secret", "s3cret\n");
+  EXPECT_THAT(errors(folder_ + "/client.secret"), IsEmpty());
+  WriteFile(folder_ + "/client.secret", "\n");
+  EXPECT_THAT(errors(folder_ + "/client.secret"), ElementsAre(HasSubstr("client.secret is empty")));
+  EXPECT_THAT(errors("/missing.secret"), ElementsAre(HasSubstr("/missing.secret")));
+}
+
 }  // namespace auth_flags_test
 }  // namespace escapement::auth

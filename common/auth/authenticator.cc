@@ -120,7 +120,8 @@ absl::Status InvalidToken(absl::string_view message) {
 
 }  // namespace
 
-IssuerTokens::IssuerTokens(std::vector<IssuerConfig> issuers, Runtime& runtime, JwksFetcher fetch) {
+IssuerTokens::IssuerTokens(std::vector<IssuerConfig> issuers, Runtime& runtime,
+                           IssuerFetcher fetch) {
   for (IssuerConfig& config : issuers) {
     std::unique_ptr<JwksSource> keys =
         config.jwks_url.empty()
@@ -135,30 +136,66 @@ void IssuerTokens::Start() {
   for (auto& [name, issuer] : issuers_) issuer.keys->Start();
 }
 
+absl::StatusOr<std::optional<Caller>> IssuerTokens::CallerOf(const UnverifiedJwt& token,
+                                                             const Issuer& issuer,
+                                                             const std::string& audience,
+                                                             absl::Time now) const {
+  if (now == absl::InfinitePast()) return NotReady("the time is not known yet; try again");
+  const std::shared_ptr<const Jwks> keys = issuer.keys->Current();
+  if (keys == nullptr) return NotReady("the keys of the token's issuer are not known; try again");
+  if (!token.kid.empty() && keys->Find(token.kid, token.algorithm) == nullptr &&
+      issuer.keys->NoteUnknownKey()) {
+    return NotReady("the keys of the token's issuer are being read again; try again");
+  }
+  RETURN_IF_ERROR(VerifyJwtSignature(token, *keys));
+  RETURN_IF_ERROR(
+      VerifyJwtClaims(token, {.issuer = issuer.config.issuer, .audience = audience}, now));
+  const std::string& subject = *TextIn(token.claims, "sub");
+  const std::optional<Grant> grant = issuer.config.GrantOf(subject, token.claims);
+  if (!grant.has_value()) return std::nullopt;
+  return Caller{.principal = absl::StrCat("jwt/", issuer.config.issuer, "/", subject),
+                .role = grant->role,
+                .tenant = grant->tenant,
+                .expire_time = ExpiryOf(token.claims),
+                .issue_time = IssueTimeOf(token.claims)};
+}
+
 absl::StatusOr<Caller> IssuerTokens::Verify(absl::string_view token, absl::Time now) const {
   ASSIGN_OR_RETURN(const UnverifiedJwt parsed, ParseJwt(token));
   const auto found = issuers_.find(parsed.issuer);
   if (found == issuers_.end())
     return InvalidToken("the token is from an issuer that is not accepted");
   const Issuer& issuer = found->second;
-  if (now == absl::InfinitePast()) return NotReady("the time is not known yet; try again");
-  const std::shared_ptr<const Jwks> keys = issuer.keys->Current();
-  if (keys == nullptr) return NotReady("the keys of the token's issuer are not known; try again");
-  if (!parsed.kid.empty() && keys->Find(parsed.kid, parsed.algorithm) == nullptr &&
-      issuer.keys->NoteUnknownKey()) {
-    return NotReady("the keys of the token's issuer are being read again; try again");
+  ASSIGN_OR_RETURN(std::optional<Caller> caller,
+                   CallerOf(parsed, issuer, issuer.config.audience, now));
+  if (!caller.has_value()) return InvalidToken("the token's claims give no tenant and role here");
+  return *std::move(caller);
+}
+
+absl::StatusOr<Caller> IssuerTokens::VerifyIdToken(absl::string_view token,
+                                                   const std::string& issuer,
+                                                   const std::string& client_id,
+                                                   const std::string& nonce, absl::Time now) const {
+  ASSIGN_OR_RETURN(const UnverifiedJwt parsed, ParseJwt(token));
+  const auto found = issuers_.find(issuer);
+  if (found == issuers_.end() || parsed.issuer != issuer)
+    return InvalidToken("the token is from another issuer");
+  ASSIGN_OR_RETURN(std::optional<Caller> caller, CallerOf(parsed, found->second, client_id, now));
+  // A token for several clients says which of them it was given to.
+  const auto audience = parsed.claims.find("aud");
+  const std::string* const party = TextIn(parsed.claims, "azp");
+  if (parsed.claims.contains("azp") ? party == nullptr || *party != client_id
+                                    : audience->is_array() && audience->size() > 1) {
+    return InvalidToken("the token was given to another client");
   }
-  RETURN_IF_ERROR(VerifyJwtSignature(parsed, *keys));
-  RETURN_IF_ERROR(VerifyJwtClaims(
-      parsed, {.issuer = issuer.config.issuer, .audience = issuer.config.audience}, now));
-  const std::string& subject = *TextIn(parsed.claims, "sub");
-  const std::optional<Grant> grant = issuer.config.GrantOf(subject, parsed.claims);
-  if (!grant.has_value()) return InvalidToken("the token's claims give no tenant and role here");
-  return Caller{.principal = absl::StrCat("jwt/", issuer.config.issuer, "/", subject),
-                .role = grant->role,
-                .tenant = grant->tenant,
-                .expire_time = ExpiryOf(parsed.claims),
-                .issue_time = IssueTimeOf(parsed.claims)};
+  const std::string* const own_nonce = TextIn(parsed.claims, "nonce");
+  if (!nonce.empty() && (own_nonce == nullptr || *own_nonce != nonce))
+    return InvalidToken("the token belongs to another sign-in");
+  if (!caller.has_value()) {
+    return MakeError(absl::StatusCode::kPermissionDenied, "NO_RIGHTS",
+                     "the token's claims give no tenant and role here");
+  }
+  return *std::move(caller);
 }
 
 }  // namespace escapement::auth

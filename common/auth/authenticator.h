@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/auth/issuer_config.h"
 #include "common/auth/jwks_source.h"
+#include "common/auth/jwt_verifier.h"
 #include "common/auth/key_directory.h"
 #include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
@@ -78,7 +80,8 @@ class Authenticator {
 class IssuerTokens {
  public:
   // `runtime` must outlive it.
-  IssuerTokens(std::vector<IssuerConfig> issuers, Runtime& runtime, JwksFetcher fetch = FetchJwks);
+  IssuerTokens(std::vector<IssuerConfig> issuers, Runtime& runtime,
+               IssuerFetcher fetch = FetchFromIssuer);
 
   // Begins to fetch keys.
   void Start();
@@ -88,11 +91,22 @@ class IssuerTokens {
   // the issuer's keys are not known.
   absl::StatusOr<Caller> Verify(absl::string_view token, absl::Time now) const;
 
+  // The same for an ID token (OpenID Connect) that `issuer` gave to its client `client_id`, to
+  // whose request `nonce` belongs; "": the request had none. PERMISSION_DENIED (NO_RIGHTS): the
+  // token is good, and its claims give no tenant and role.
+  absl::StatusOr<Caller> VerifyIdToken(absl::string_view token, const std::string& issuer,
+                                       const std::string& client_id, const std::string& nonce,
+                                       absl::Time now) const;
+
  private:
   struct Issuer {
     IssuerConfig config;
     std::unique_ptr<JwksSource> keys;
   };
+
+  // The caller of a token whose claims give one; nullopt if they give no rights.
+  absl::StatusOr<std::optional<Caller>> CallerOf(const UnverifiedJwt& token, const Issuer& issuer,
+                                                 const std::string& audience, absl::Time now) const;
 
   absl::flat_hash_map<std::string, Issuer> issuers_;  // by the claim `iss`
 };

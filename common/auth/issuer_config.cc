@@ -120,8 +120,8 @@ absl::Status ReadKeys(const Place& place, IssuerConfig& issuer) {
     return ReadText(place.At("jwks_file"), kPathBytesMax, issuer.jwks_file);
   }
   const Place url = place.At("jwks_url");
-  RETURN_IF_ERROR(ReadText(url, kJwksUrlBytesMax, issuer.jwks_url));
-  if (const absl::Status status = CheckJwksUrl(issuer.jwks_url); !status.ok())
+  RETURN_IF_ERROR(ReadText(url, kIssuerUrlBytesMax, issuer.jwks_url));
+  if (const absl::Status status = CheckIssuerUrl(issuer.jwks_url); !status.ok())
     return url.Error(status.message());
   if (!place.Has("jwks_ca")) return absl::OkStatus();
   return ReadText(place.At("jwks_ca"), kPathBytesMax, issuer.jwks_ca);
@@ -182,14 +182,79 @@ absl::Status ReadRoleRule(const Place& place, IssuerConfig& issuer) {
   return absl::OkStatus();
 }
 
+bool IsOneWord(const std::string& text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c > ' ' && c <= '~' && c != '"' && c != '\\'; });
+}
+
+absl::Status ReadScopes(const Place& place, SignInConfig& sign_in) {
+  if (!place.node.IsSequence() || place.node.size() > kSignInEntriesMax)
+    return place.Error(absl::StrCat("must be a list of at most ", kSignInEntriesMax, " scopes"));
+  for (size_t i = 0; i < place.node.size(); ++i) {
+    std::string scope;
+    RETURN_IF_ERROR(ReadText(place.At(i), kIssuerTextBytesMax, scope));
+    if (!IsOneWord(scope)) return place.At(i).Error("must be one word");
+    if (scope != "openid") sign_in.scopes.push_back(std::move(scope));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadParameters(const Place& place, SignInConfig& sign_in) {
+  RETURN_IF_ERROR(CheckMap(place, {}));
+  if (place.node.size() > kSignInEntriesMax)
+    return place.Error(absl::StrCat("must have at most ", kSignInEntriesMax, " parameters"));
+  // A request object, or another mode of the answer, would change what the page checks.
+  static const std::set<std::string> own = {
+      "client_id",   "code_challenge", "code_challenge_method", "nonce", "redirect_uri", "request",
+      "request_uri", "response_mode",  "response_type",         "scope", "state"};
+  for (const auto& entry : place.node) {
+    const std::string& name = entry.first.Scalar();
+    const Place at = place.Of(absl::StrCat(place.path, "[", ErrorText(name), "]"), entry.second);
+    if (own.contains(name)) return at.Error("cannot be set");
+    RETURN_IF_ERROR(ReadText(at, kIssuerTextBytesMax, sign_in.parameters[name]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSignIn(const Place& place, IssuerConfig& issuer) {
+  RETURN_IF_ERROR(CheckMap(
+      place, {"client_id", "client_secret_file", "origin", "name", "scopes", "parameters"}));
+  SignInConfig& sign_in = issuer.sign_in.emplace();
+  sign_in.name = issuer.issuer;
+  if (const auto status = CheckIssuerUrl(issuer.issuer);
+      !status.ok() || absl::StrContains(issuer.issuer, '?')) {
+    return place.Error(
+        "needs an issuer that is an https URL, or an http URL of a loopback address");
+  }
+  RETURN_IF_ERROR(ReadText(place.At("client_id"), kIssuerTextBytesMax, sign_in.client_id));
+  if (place.Has("client_secret_file"))
+    RETURN_IF_ERROR(ReadText(place.At("client_secret_file"), 4096, sign_in.client_secret_file));
+  const Place origin = place.At("origin");
+  RETURN_IF_ERROR(ReadText(origin, kIssuerTextBytesMax, sign_in.origin));
+  const size_t host = sign_in.origin.find("://");
+  if (!CheckIssuerUrl(sign_in.origin).ok() || host == std::string::npos ||
+      !IsOneWord(sign_in.origin) ||
+      sign_in.origin.find_first_of("/?", host + 3) != std::string::npos) {
+    return origin.Error(
+        "must be scheme, host and port of the page, such as https://ops.example.com; http only for "
+        "a loopback address");
+  }
+  if (place.Has("name"))
+    RETURN_IF_ERROR(ReadText(place.At("name"), kIssuerTextBytesMax, sign_in.name));
+  if (place.Has("scopes")) RETURN_IF_ERROR(ReadScopes(place.At("scopes"), sign_in));
+  return place.Has("parameters") ? ReadParameters(place.At("parameters"), sign_in)
+                                 : absl::OkStatus();
+}
+
 absl::StatusOr<IssuerConfig> ReadIssuer(const Place& place) {
   IssuerConfig issuer;
   absl::Status status =
       CheckMap(place, {"issuer", "audience", "jwks_file", "jwks_url", "jwks_ca", "tenant",
-                       "tenant_claim", "role", "role_claim", "roles", "subjects"});
+                       "tenant_claim", "role", "role_claim", "roles", "subjects", "sign_in"});
   if (status.ok()) status = ReadText(place.At("issuer"), kIssuerTextBytesMax, issuer.issuer);
   if (status.ok()) status = ReadText(place.At("audience"), kIssuerTextBytesMax, issuer.audience);
   if (status.ok()) status = ReadKeys(place, issuer);
+  if (status.ok() && place.Has("sign_in")) status = ReadSignIn(place.At("sign_in"), issuer);
   if (status.ok() && place.Has("subjects")) status = ReadSubjects(place.At("subjects"), issuer);
   const bool has_rules = place.Has("tenant") || place.Has("tenant_claim") || place.Has("role") ||
                          place.Has("role_claim") || place.Has("roles");
@@ -239,6 +304,15 @@ const nlohmann::json* ClaimAt(const nlohmann::json& claims, const ClaimPath& pat
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> SignInConfig::ReadSecret() const {
+  if (client_secret_file.empty()) return "";
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadBoundedFile(client_secret_file, kClientSecretBytesMax));
+  std::string secret(absl::StripAsciiWhitespace(text));
+  if (secret.empty()) return absl::InvalidArgumentError(client_secret_file + " is empty");
+  return secret;
+}
 
 std::optional<Grant> IssuerConfig::GrantOf(const std::string& subject,
                                            const nlohmann::json& claims) const {

@@ -24,6 +24,15 @@
 //                      list, the highest role counts.
 //   subjects           a map from subjects (the claim `sub`) to {tenant, role}. It goes before the
 //                      other rules. Without other rules only these subjects are accepted.
+//   sign_in            people sign in to the page with this issuer (oidc_sign_in.h). A map of
+//     client_id          required, as it is registered with the issuer
+//     client_secret_file file with the client's secret. Default: a public client
+//     origin             required: where browsers find the page, "https://ops.example.com"; http
+//                        only for a loopback address. The issuer may redirect to
+//                        origin + kSignedInPath and, after a sign-out, to origin + "/ui".
+//     name               on the button. Default: the issuer
+//     scopes             beside "openid", such as [offline_access]
+//     parameters         a map of further parameters of the request, such as {prompt: consent}
 //
 // The role service needs the tenant "*", because internal RPCs belong to no tenant.
 //
@@ -49,6 +58,9 @@ inline constexpr size_t kIssuerConfigBytesMax = 1 << 20;
 inline constexpr size_t kIssuersMax = 32;
 inline constexpr size_t kIssuerTextBytesMax = 256;  // issuer and audience
 inline constexpr size_t kClaimPathMax = 8;          // parts of a path
+inline constexpr size_t kSignInEntriesMax = 16;     // scopes, and parameters
+inline constexpr size_t kClientSecretBytesMax = 1024;
+inline constexpr char kSignedInPath[] = "/ui/signed-in";
 
 // The rights of a token.
 struct Grant {
@@ -60,6 +72,19 @@ struct Grant {
 
 // The names of claims inside each other, the outermost first.
 using ClaimPath = std::vector<std::string>;
+
+// How people sign in to the page with an issuer.
+struct SignInConfig {
+  std::string client_id;
+  std::string client_secret_file;  // empty: the client has no secret
+  std::string origin;
+  std::string name;
+  std::vector<std::string> scopes = {"openid"};
+  std::map<std::string, std::string> parameters;
+
+  // Empty: the client has none. Errors as from ReadBoundedFile. INVALID_ARGUMENT: an empty file.
+  absl::StatusOr<std::string> ReadSecret() const;
+};
 
 struct IssuerConfig {
   std::string issuer;
@@ -76,6 +101,8 @@ struct IssuerConfig {
   std::map<std::string, v1::Access::Role> roles;
 
   std::map<std::string, Grant> subjects;
+
+  std::optional<SignInConfig> sign_in;  // nullopt: not with this issuer
 
   // The rights that these claims give. nullopt: none, so the token is refused.
   std::optional<Grant> GrantOf(const std::string& subject, const nlohmann::json& claims) const;

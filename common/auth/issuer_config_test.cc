@@ -201,6 +201,65 @@ TEST(IssuerConfig, UrlsAreHttpsOrOnLoopback) {
     EXPECT_FALSE(accepted(url)) << url;
 }
 
+// The issuers of a file with this issuer and these lines of its sign_in.
+absl::StatusOr<std::vector<IssuerConfig>> WithSignIn(const std::string& issuer,
+                                                     const std::string& lines) {
+  return ParseIssuerConfig(
+      absl::StrCat("issuers:\n- issuer: '", issuer,
+                   "'\n  audience: a\n  jwks_file: k\n  tenant: t\n  role: admin\n  sign_in:\n    ",
+                   absl::StrReplaceAll(lines, {{"\n", "\n    "}}), "\n"),
+      "f");
+}
+
+TEST(IssuerConfig, ReadsHowPeopleSignIn) {
+  EXPECT_FALSE(Example()[0].sign_in.has_value());
+  const auto issuers = WithSignIn(
+      "https://login.example/realm",
+      "client_id: page\nclient_secret_file: /s\norigin: https://ops.example:7411\nname: Example\n"
+      "scopes: [openid, offline_access]\nparameters: {prompt: consent, access_type: offline}");
+  ASSERT_TRUE(issuers.ok()) << issuers.status();
+  const SignInConfig& sign_in = *(*issuers)[0].sign_in;
+  EXPECT_EQ(sign_in.client_id, "page");
+  EXPECT_EQ(sign_in.client_secret_file, "/s");
+  EXPECT_EQ(sign_in.origin, "https://ops.example:7411");
+  EXPECT_EQ(sign_in.name, "Example");
+  EXPECT_EQ(sign_in.scopes, (std::vector<std::string>{"openid", "offline_access"}));
+  EXPECT_EQ(sign_in.parameters.at("access_type"), "offline");
+  EXPECT_EQ(sign_in.parameters.size(), 2u);
+}
+
+TEST(IssuerConfig, SignInNeedsSafeUrls) {
+  const auto accepted = [](const std::string& issuer, const std::string& origin) {
+    return WithSignIn(issuer, absl::StrCat("client_id: page\norigin: '", origin, "'")).ok();
+  };
+  for (const char* url : {"https://a.example", "http://localhost:7411", "http://127.0.0.1"}) {
+    EXPECT_TRUE(accepted(url, "https://ops.example")) << url;
+    EXPECT_TRUE(accepted("https://a.example", url)) << url;
+  }
+  EXPECT_TRUE(accepted("https://a.example/realm/", "https://ops.example"));
+  for (const char* url : {"http://a.example", "a", "ftp://a.example", "https://u:p@a.example",
+                          "https://a.example/?x", "https://a.example#x"}) {
+    EXPECT_FALSE(accepted(url, "https://ops.example")) << url;
+    EXPECT_FALSE(accepted("https://a.example", url)) << url;
+  }
+  EXPECT_FALSE(accepted("https://a.example", "https://ops.example/"));
+  EXPECT_FALSE(accepted("https://a.example", "https://ops.example/ui"));
+}
+
+TEST(IssuerConfig, RefusesOtherFieldsOfASignIn) {
+  for (const char* lines :
+       {"origin: https://o", "client_id: page", "client_id: page\norigin: https://o\ncolour: red",
+        "client_id: page\norigin: https://o\nscopes: openid",
+        "client_id: page\norigin: https://o\nscopes: [a b]",
+        "client_id: page\norigin: https://o\nparameters: [a]",
+        "client_id: page\norigin: https://o\nparameters: {state: x}",
+        "client_id: page\norigin: https://o\nparameters: {redirect_uri: 'https://evil'}",
+        "client_id: page\norigin: https://o\nparameters: {request_uri: 'https://evil'}",
+        "client_id: page\norigin: https://o\nparameters: {a: }"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(WithSignIn("https://i", lines).status())) << lines;
+  }
+}
+
 TEST(IssuerConfig, LoadsAFile) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/issuers.yaml");
   std::ofstream(path) << kExample;

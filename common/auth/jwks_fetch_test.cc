@@ -26,7 +26,7 @@ HttpHandler Answer(HttpResponse response) {
 class JwksFetch : public ::testing::Test {
  protected:
   absl::StatusOr<std::string> Fetch(const std::string& url, const std::string& ca = "") {
-    return FetchJwks({.url = url, .ca = ca}, stopping_);
+    return FetchFromIssuer({.url = url, .ca = ca}, stopping_);
   }
 
   std::atomic<bool> stopping_ = false;
@@ -39,8 +39,18 @@ class PlainServer {
     server_.Route("GET", "/keys", Answer({.body = "{}"}));
     server_.Route("GET", "/largest", Answer({.body = std::string(kJwksBytesMax, 'x')}));
     server_.Route("GET", "/larger", Answer({.body = std::string(kJwksBytesMax + 1, 'x')}));
-    server_.Route("GET", "/moved",
-                  Answer({.status = 302, .headers = {{"Location", "/keys"}}, .body = "{}"}));
+    server_.Route("", "/moved",
+                  Answer({.status = 302, .headers = {{"Location", "/target"}}, .body = "{}"}));
+    server_.Route("", "/target", [this](HttpRequest, const HttpResponder& respond) {
+      ++moves_followed_;
+      respond({.body = "{}"});
+    });
+    for (const int status : {400, 401, 403})
+      server_.Route("", absl::StrCat("/", status), Answer({.status = status}));
+    server_.Route("", "/echo", [](const HttpRequest& request, const HttpResponder& respond) {
+      respond({.body = absl::StrCat(request.method, " ", request.Header("content-type"), " ",
+                                    request.Header("authorization"), " ", request.body)});
+    });
     server_.Route("GET", "/empty", Answer({.status = 204}));
     server_.Route("GET", "/silent",
                   [this](HttpRequest, HttpResponder respond) { held_ = respond; });
@@ -51,8 +61,10 @@ class PlainServer {
   std::string Url(const std::string& path) {
     return absl::StrCat("http://", server_.address(), path);
   }
+  int moves_followed() const { return moves_followed_; }
 
  private:
+  std::atomic<int> moves_followed_ = 0;
   HttpResponder held_;
   HttpServer server_;
 };
@@ -61,6 +73,23 @@ TEST_F(JwksFetch, ReturnsTheBody) {
   PlainServer server;
   EXPECT_EQ(*Fetch(server.Url("/keys")), "{}");
   EXPECT_EQ(Fetch(server.Url("/largest"))->size(), kJwksBytesMax);
+}
+
+TEST_F(JwksFetch, SendsAFormWithAPassword) {
+  PlainServer server;
+  const auto answer = FetchFromIssuer(
+      {.url = server.Url("/echo"), .form = "a=b&c=d", .user_password = "page:secret"}, stopping_);
+  EXPECT_EQ(*answer, "POST application/x-www-form-urlencoded Basic cGFnZTpzZWNyZXQ= a=b&c=d");
+  for (const auto& [path, code] : {std::pair("/400", absl::StatusCode::kUnauthenticated),
+                                   std::pair("/401", absl::StatusCode::kUnauthenticated),
+                                   std::pair("/403", absl::StatusCode::kUnavailable),
+                                   std::pair("/moved", absl::StatusCode::kUnavailable)}) {
+    EXPECT_EQ(FetchFromIssuer({.url = server.Url(path), .form = "a=b"}, stopping_).status().code(),
+              code)
+        << path;
+  }
+  EXPECT_TRUE(absl::IsUnavailable(Fetch(server.Url("/400")).status()));
+  EXPECT_EQ(server.moves_followed(), 0);
 }
 
 TEST_F(JwksFetch, AcceptsOnlyStatus200) {
@@ -87,8 +116,8 @@ TEST_F(JwksFetch, GivesUpAfterFiveSeconds) {
   SystemRuntime runtime;
   const absl::Duration begin = runtime.clock().Elapsed();
   EXPECT_TRUE(absl::IsUnavailable(Fetch(server.Url("/silent")).status()));
-  EXPECT_GE(runtime.clock().Elapsed() - begin, kJwksFetchTimeout);
-  EXPECT_LE(runtime.clock().Elapsed() - begin, kJwksFetchTimeout + absl::Seconds(5));
+  EXPECT_GE(runtime.clock().Elapsed() - begin, kIssuerFetchTimeout);
+  EXPECT_LE(runtime.clock().Elapsed() - begin, kIssuerFetchTimeout + absl::Seconds(5));
 }
 
 TEST_F(JwksFetch, IgnoresProxiesOfTheEnvironment) {

@@ -58,13 +58,13 @@ int IsStopping(void* stopping, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 }  // namespace
 
-absl::Status CheckJwksUrl(const std::string& url) {
+absl::Status CheckIssuerUrl(const std::string& url) {
   const std::unique_ptr<CURLU, UrlDeleter> parsed(curl_url());
   const auto refused = [] {
     return absl::InvalidArgumentError(
         "must be an https URL, or an http URL of a loopback address, without user and fragment");
   };
-  if (parsed == nullptr || url.size() > kJwksUrlBytesMax ||
+  if (parsed == nullptr || url.size() > kIssuerUrlBytesMax ||
       curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_DISALLOW_USER) != CURLUE_OK) {
     return refused();
   }
@@ -77,9 +77,9 @@ absl::Status CheckJwksUrl(const std::string& url) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
-                                      const std::atomic<bool>& stopping) {
-  RETURN_IF_ERROR(CheckJwksUrl(request.url));
+absl::StatusOr<std::string> FetchFromIssuer(const IssuerRequest& request,
+                                            const std::atomic<bool>& stopping) {
+  RETURN_IF_ERROR(CheckIssuerUrl(request.url));
   StartCurl();
   const Handle handle(curl_easy_init());
   if (handle == nullptr) return absl::UnavailableError("libcurl does not start");
@@ -88,11 +88,20 @@ absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
   CURL* const easy = handle.get();
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
   SetCommonCurlOptions(easy, "http,https");
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, absl::ToInt64Milliseconds(kJwksFetchTimeout));
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, absl::ToInt64Milliseconds(kIssuerFetchTimeout));
   curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   if (!request.ca.empty()) {
     curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca.c_str());
     curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);
+  }
+  if (!request.form.empty()) {
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.form.size()));
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.form.c_str());
+  }
+  if (!request.user_password.empty()) {
+    curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl_easy_setopt(easy, CURLOPT_USERPWD, request.user_password.c_str());
   }
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &TakeBytes);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &body);
@@ -109,8 +118,12 @@ absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
     return absl::UnavailableError(words[0] != '\0' ? words : curl_easy_strerror(code));
   long http_status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &http_status);
-  if (http_status != 200)
-    return absl::UnavailableError(absl::StrCat("the answer has the status ", http_status));
+  if (http_status != 200) {
+    const bool refused = !request.form.empty() && (http_status == 400 || http_status == 401);
+    return absl::Status(
+        refused ? absl::StatusCode::kUnauthenticated : absl::StatusCode::kUnavailable,
+        absl::StrCat("the answer has the status ", http_status));
+  }
   return body;
 }
 
@@ -196,7 +209,7 @@ class JwksFileSource final : public JwksSource {
 
 class JwksUrlSource final : public JwksSource {
  public:
-  JwksUrlSource(JwksRequest request, JwksFetcher fetch, Runtime& runtime)
+  JwksUrlSource(IssuerRequest request, IssuerFetcher fetch, Runtime& runtime)
       : request_(std::move(request)),
         fetch_(std::move(fetch)),
         clock_(runtime.clock()),
@@ -251,8 +264,8 @@ class JwksUrlSource final : public JwksSource {
     read_at_ = clock_.Elapsed();
   }
 
-  const JwksRequest request_;
-  const JwksFetcher fetch_;
+  const IssuerRequest request_;
+  const IssuerFetcher fetch_;
   Clock& clock_;
   std::atomic<bool> stopping_ = false;
 
@@ -281,7 +294,7 @@ std::unique_ptr<JwksSource> NewJwksFileSource(const std::string& path, Clock& cl
   return std::make_unique<JwksFileSource>(path, clock);
 }
 
-std::unique_ptr<JwksSource> NewJwksUrlSource(JwksRequest request, JwksFetcher fetch,
+std::unique_ptr<JwksSource> NewJwksUrlSource(IssuerRequest request, IssuerFetcher fetch,
                                              Runtime& runtime) {
   return std::make_unique<JwksUrlSource>(std::move(request), std::move(fetch), runtime);
 }

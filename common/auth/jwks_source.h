@@ -1,9 +1,9 @@
-// Fetches an issuer's key set from its URL, with libcurl.
+// Fetches what an issuer answers, such as its key set, with libcurl.
 //
-// Only https, or http on loopback. No redirects, no proxies, no credentials. At most 5 s and 1 MiB.
-// The URL is the operator's, so its address is not checked further.
+// Only https, or http on loopback. No redirects, no proxies. At most 5 s and 1 MiB. The URL is the
+// operator's, or from a document of the operator's issuer, so its address is not checked further.
 //
-// Threads: any. FetchJwks blocks.
+// Threads: any. FetchFromIssuer blocks.
 
 #ifndef COMMON_AUTH_JWKS_SOURCE_H_
 #define COMMON_AUTH_JWKS_SOURCE_H_
@@ -22,21 +22,25 @@
 
 namespace escapement::auth {
 
-inline constexpr size_t kJwksUrlBytesMax = 2048;
-inline constexpr absl::Duration kJwksFetchTimeout = absl::Seconds(5);
+inline constexpr size_t kIssuerUrlBytesMax = 2048;
+inline constexpr absl::Duration kIssuerFetchTimeout = absl::Seconds(5);
 
 // INVALID_ARGUMENT: a phrase that says which URLs are accepted.
-absl::Status CheckJwksUrl(const std::string& url);
+absl::Status CheckIssuerUrl(const std::string& url);
 
-struct JwksRequest {
+struct IssuerRequest {
   std::string url;
   std::string ca = {};  // PEM file of authorities; empty: the system's
+  // The body of a POST, application/x-www-form-urlencoded; empty: a GET.
+  std::string form = {};
+  std::string user_password = {};  // "user:password" of basic authentication; empty: none
 };
 
-// The body of the answer. UNAVAILABLE: there is none with status 200 within the bounds. CANCELLED:
-// `stopping` became true; the fetch reads it about once a second.
-absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
-                                      const std::atomic<bool>& stopping);
+// The body of the answer. UNAVAILABLE: there is none with status 200 within the bounds.
+// UNAUTHENTICATED: the answer to a form has the status 400 or 401. CANCELLED: `stopping` became
+// true; the fetch reads it about once a second.
+absl::StatusOr<std::string> FetchFromIssuer(const IssuerRequest& request,
+                                            const std::atomic<bool>& stopping);
 
 // JwksSource: the keys of one issuer, kept current from a file or a URL.
 //
@@ -68,9 +72,9 @@ class JwksSource {
   virtual bool NoteUnknownKey() { return false; }
 };
 
-// FetchJwks, or a test's.
-using JwksFetcher = std::function<absl::StatusOr<std::string>(const JwksRequest& request,
-                                                              const std::atomic<bool>& stopping)>;
+// FetchFromIssuer, or a test's.
+using IssuerFetcher = std::function<absl::StatusOr<std::string>(const IssuerRequest& request,
+                                                                const std::atomic<bool>& stopping)>;
 
 // Reads and parses a file. Errors begin with its path.
 absl::StatusOr<Jwks> ReadJwksFile(const std::string& path);
@@ -78,7 +82,7 @@ absl::StatusOr<Jwks> ReadJwksFile(const std::string& path);
 // `clock` must outlive it.
 std::unique_ptr<JwksSource> NewJwksFileSource(const std::string& path, Clock& clock);
 // `runtime` must outlive it.
-std::unique_ptr<JwksSource> NewJwksUrlSource(JwksRequest request, JwksFetcher fetch,
+std::unique_ptr<JwksSource> NewJwksUrlSource(IssuerRequest request, IssuerFetcher fetch,
                                              Runtime& runtime);
 
 }  // namespace escapement::auth

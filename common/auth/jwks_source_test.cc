@@ -83,7 +83,7 @@ class JwksUrl : public ::testing::Test {
   JwksUrl() {
     source_ = NewJwksUrlSource(
         {.url = "https://issuer/keys"},
-        [this](const JwksRequest& request, const std::atomic<bool>&) {
+        [this](const IssuerRequest& request, const std::atomic<bool>&) {
           EXPECT_EQ(request.url, "https://issuer/keys");
           ++fetches_;
           return answer_;

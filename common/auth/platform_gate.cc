@@ -5,12 +5,14 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/auth/jwks_source.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "common/tls/tls_files.h"
+#include "common/tokens/token_batch.h"
 
 ABSL_FLAG(bool, require_credentials, false,
           "refuse calls without an API key, a token or a client certificate");
@@ -70,6 +72,16 @@ void ValidateAuthFlags(std::vector<std::string>& errors) {
     }
   }
   CheckIssuers(errors);
+}
+
+void ValidateSignInFlags(std::vector<std::string>& errors) {
+  const absl::StatusOr<std::vector<IssuerConfig>> issuers = TokenIssuers();
+  if (!issuers.ok()) return;  // ValidateAuthFlags says so
+  for (const IssuerConfig& issuer : *issuers) {
+    if (!issuer.sign_in.has_value()) continue;
+    if (const auto secret = issuer.sign_in->ReadSecret(); !secret.ok())
+      errors.push_back(absl::StrCat("--jwt_issuers: ", secret.status().message()));
+  }
 }
 
 std::vector<TlsPaths> IssuerCertificates() {
@@ -170,36 +182,52 @@ kv::KvClient::Options ClientOptions(const std::string& instance) {
   return options;
 }
 
-std::unique_ptr<IssuerTokens> MakeTokens(Runtime& runtime) {
+std::vector<IssuerConfig> ReadIssuersAgain() {
   absl::StatusOr<std::vector<IssuerConfig>> issuers = TokenIssuers();
-  if (!issuers.ok()) {
-    // The file was good when the flags were validated.
-    Log(LogLevel::kError, "auth", "cannot read the issuers; no tokens are accepted",
-        {{"error", issuers.status().message()}});
-    return nullptr;
-  }
-  if (issuers->empty()) return nullptr;
-  return std::make_unique<IssuerTokens>(*std::move(issuers), runtime);
+  if (issuers.ok()) return *std::move(issuers);
+  // The file was good when the flags were validated.
+  Log(LogLevel::kError, "auth", "cannot read the issuers; no tokens are accepted",
+      {{"error", issuers.status().message()}});
+  return {};
 }
 
-TokenVerifier VerifierOf(const IssuerTokens* tokens, const kv::KvClient& client) {
+std::unique_ptr<IssuerTokens> MakeTokens(Runtime& runtime) {
+  std::vector<IssuerConfig> issuers = ReadIssuersAgain();
+  if (issuers.empty()) return nullptr;
+  return std::make_unique<IssuerTokens>(std::move(issuers), runtime);
+}
+
+std::unique_ptr<OidcSignIn> MakeSignIn(const IssuerTokens* tokens, const kv::KvClient& client,
+                                       Runtime& runtime) {
   if (tokens == nullptr) return nullptr;
-  return
-      [tokens, &client](absl::string_view token) { return tokens->Verify(token, client.NowLow()); };
+  auto sign_in = std::make_unique<OidcSignIn>(ReadIssuersAgain(), *tokens, runtime,
+                                              [&client] { return client.NowLow(); });
+  return sign_in->Choices().empty() ? nullptr : std::move(sign_in);
+}
+
+TokenVerifier VerifierOf(const IssuerTokens* tokens, const OidcSignIn* sign_in,
+                         const kv::KvClient& client) {
+  if (tokens == nullptr) return nullptr;
+  return [tokens, sign_in, &client](absl::string_view token) {
+    if (sign_in != nullptr && absl::StartsWith(token, kPageSessionPrefix))
+      return sign_in->Open(token);
+    return tokens->Verify(token, client.NowLow());
+  };
 }
 
 }  // namespace
 
 HostedGate::HostedGate(const std::string& instance, kv::KvStore& store, Runtime& runtime,
-                       TenantRules* rules)
+                       TenantRules* rules, bool serves_page)
     : executor_(runtime.NewExecutor("gate")),
       client_(store, runtime, ClientOptions(instance)),
       keys_(client_, executor_),
       audit_(client_, executor_),
       tokens_(MakeTokens(runtime)),
+      sign_in_(serves_page ? MakeSignIn(tokens_.get(), client_, runtime) : nullptr),
       authenticator_({.required = CredentialsRequired(),
                       .certificate_roles = CertificateRoles(),
-                      .verify_token = VerifierOf(tokens_.get(), client_)},
+                      .verify_token = VerifierOf(tokens_.get(), sign_in_.get(), client_)},
                      keys_, [this] { return client_.NowLow(); }),
       gate_(authenticator_, rules, audit_) {}
 
@@ -207,7 +235,14 @@ HostedGate::~HostedGate() { executor_->Stop(); }
 
 void HostedGate::Start() {
   if (tokens_ != nullptr) tokens_->Start();
-  executor_->Post([this] { keys_.Start(); });
+  executor_->Post([this] {
+    keys_.Start();
+    if (sign_in_ == nullptr) return;
+    LoadTokenMint(client_, executor_, FreshTokenKey(),
+                  [this](const std::shared_ptr<const TokenMint>& platform) {
+                    sign_in_->SetKey(platform->Mac(kPageKeyLabel));
+                  });
+  });
 }
 
 }  // namespace escapement::auth

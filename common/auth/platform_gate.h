@@ -14,6 +14,7 @@
 #include "common/auth/authenticator.h"
 #include "common/auth/issuer_config.h"
 #include "common/auth/key_directory.h"
+#include "common/auth/oidc_sign_in.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/kv_store.h"
 #include "common/rpc/call_gate.h"
@@ -26,6 +27,8 @@ namespace escapement::auth {
 // Appends a sentence for each impossible value of the flags. Files must be readable now, also those
 // that --jwt_issuers names; URLs are not called.
 void ValidateAuthFlags(std::vector<std::string>& errors);
+// The same for processes that serve the page: secrets of clients must be readable.
+void ValidateSignInFlags(std::vector<std::string>& errors);
 
 // True: calls without credentials are refused.
 bool CredentialsRequired();
@@ -80,7 +83,9 @@ class PlatformGate final : public CallGate {
 class HostedGate {
  public:
   // `store`, `runtime` and `rules`, which may be null, outlive it. `instance` is the process's.
-  HostedGate(const std::string& instance, kv::KvStore& store, Runtime& runtime, TenantRules* rules);
+  // `serves_page`: people sign in to the page here, and the gate accepts the sessions of the page.
+  HostedGate(const std::string& instance, kv::KvStore& store, Runtime& runtime, TenantRules* rules,
+             bool serves_page = false);
   ~HostedGate();
 
   void Start();
@@ -88,6 +93,8 @@ class HostedGate {
   bool Ready() const { return keys_.loaded(); }
 
   CallGate& gate() { return gate_; }
+  // Null: no issuer has `sign_in`, or the process does not serve the page.
+  OidcSignIn* sign_in() { return sign_in_.get(); }
 
  private:
   const std::shared_ptr<Executor> executor_;
@@ -95,6 +102,7 @@ class HostedGate {
   KeyDirectory keys_;
   AuditLog audit_;
   const std::unique_ptr<IssuerTokens> tokens_;  // null: no tokens are accepted
+  const std::unique_ptr<OidcSignIn> sign_in_;
   const Authenticator authenticator_;
   PlatformGate gate_;
 };

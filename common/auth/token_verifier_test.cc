@@ -45,7 +45,7 @@ issuers:
     EXPECT_TRUE(config.ok()) << config.status();
     tokens_ = std::make_unique<IssuerTokens>(
         *config, runtime_,
-        [this](const JwksRequest&, const std::atomic<bool>&) { return login_answer_; });
+        [this](const IssuerRequest&, const std::atomic<bool>&) { return login_answer_; });
     tokens_->Start();
   }
 

@@ -59,8 +59,8 @@ class TokenMint {
   // nullopt unless the handle was made with this key. The comparison takes constant time.
   std::optional<TokenName> Read(absl::string_view handle) const;
 
-  // HMAC-SHA-256 of `message` under the key, 32 bytes; for tests with published vectors. A key
-  // shorter than kTokenKeyBytes is filled up with zeros, as HMAC does.
+  // HMAC-SHA-256 of `message` under the key, 32 bytes. The result for a label is a key for another
+  // use. A key shorter than kTokenKeyBytes is filled up with zeros, as HMAC does.
   std::string Mac(absl::string_view message) const;
 
  private:

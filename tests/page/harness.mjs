@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-const require = createRequire(path.resolve('web/package.json'));
+export const require = createRequire(path.resolve('web/package.json'));
 export const { chromium } = require('playwright-core');
 export const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -36,7 +36,8 @@ export async function startReceiver() {
 }
 
 export class Platform {
-  static async start({ secure = true } = {}) {
+  /** `issuers` makes the text of the file of --jwt_issuers; it gets a function that writes a file and returns its path. */
+  static async start({ secure = true, issuers } = {}) {
     const self = new Platform();
     const home = folder();
     self.secure = secure;
@@ -50,6 +51,11 @@ export class Platform {
       writeFileSync(path.join(home, 'first.key'), `${self.key}\n`, { mode: 0o600 });
       self.ca = readFileSync(path.join(tls, 'ca.pem'));
       flags.push('--require_credentials', `--bootstrap_key_file=${home}/first.key`, `--tls_cert=${tls}/tls.pem`, `--tls_key=${tls}/tls.key`, `--tls_service_ca=${tls}/ca.pem`);
+    }
+    if (issuers) {
+      const file = (name, text) => (writeFileSync(path.join(home, name), text), path.join(home, name));
+      file('issuers.yaml', issuers(file));
+      flags.push(`--jwt_issuers=${home}/issuers.yaml`);
     }
     self.process = spawn(process.env.STANDALONE ?? path.resolve('services/standalone/standalone'), flags, { stdio: ['ignore', 'ignore', 'inherit'] });
     await new Promise((done, fail) => {

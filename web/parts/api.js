@@ -19,8 +19,8 @@ export class ApiError extends Error {
   }
 }
 
-/** Runs when the server no longer knows the caller. */
-export const onSignedOut = { run: () => {} };
+/** When the server no longer knows the caller: `renew` may get the session back, else `run` runs. */
+export const onSignedOut = { run: () => {}, renew: async () => false };
 
 const requestId = () => crypto.getRandomValues(new Uint32Array(4)).join('-');
 /** The id that all tries of one form have, so that they have one effect whichever answer is lost. */
@@ -35,9 +35,10 @@ const lost = new Map();
  * @param {string} method
  * @param {string} path names of resources as they are, without escapes
  * @param {{query?: Record<string, any>, body?: any, signal?: AbortSignal, form?: {id: string}}} [options]
+ * @param {boolean} [renewed] the session was renewed for this call
  * @returns {Promise<any>}
  */
-export async function call(method, path, { query = {}, body, signal, form } = {}) {
+export async function call(method, path, { query = {}, body, signal, form } = {}, renewed = false) {
   const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
   const search = new URLSearchParams(set.map(([name, value]) => [name, String(value)])).toString();
   // A ":" stands before the verb of a call.
@@ -69,7 +70,10 @@ export async function call(method, path, { query = {}, body, signal, form } = {}
   }
   if (response?.ok && answered) return answer;
   const failure = response && !response.ok ? new ApiError(response.status, answer) : new ApiError(0, { error: { message: response ? 'The answer of the server was cut off.' : 'The server cannot be reached.' } });
-  if (failure.status === 401 && !path.startsWith('/ui/session')) onSignedOut.run();
+  if (failure.status === 401 && !path.startsWith('/ui/session')) {
+    if (!renewed && (await onSignedOut.renew())) return call(method, path, { query, body, signal, form }, true);
+    onSignedOut.run();
+  }
   if (form && failure.reason === 'REQUEST_ID_REUSED') {
     form.id = requestId();
     failure.violations = [];

@@ -7,8 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/rest/path_template.h"
 #include "common/status/errors.h"
 
 namespace escapement::master {
@@ -16,6 +18,8 @@ namespace {
 
 constexpr absl::string_view kSecureName = "__Host-escapement";
 constexpr absl::string_view kPlainName = "escapement";
+constexpr absl::string_view kSecureSignInName = "__Host-escapement-sign-in";
+constexpr absl::string_view kPlainSignInName = "escapement-sign-in";
 
 bool ClientSpeaksTls(const HttpRequest& request) {
   return request.encrypted || absl::EqualsIgnoreCase(request.Header("x-forwarded-proto"), "https");
@@ -36,10 +40,18 @@ std::optional<std::string> Cookie(const HttpRequest& request, absl::string_view 
 }
 
 std::string CookieText(absl::string_view name, absl::string_view value, bool secure,
-                       absl::Duration ttl) {
-  return absl::StrCat(name, "=", value,
-                      "; Path=/; HttpOnly; SameSite=Strict; Max-Age=", absl::ToInt64Seconds(ttl),
-                      secure ? "; Secure" : "");
+                       absl::Duration ttl, absl::string_view same_site = "Strict") {
+  return absl::StrCat(name, "=", value, "; Path=/; HttpOnly; SameSite=", same_site,
+                      "; Max-Age=", absl::ToInt64Seconds(ttl), secure ? "; Secure" : "");
+}
+
+// The cookie with one of the names.
+std::optional<std::string> CookieOf(const HttpRequest& request, absl::string_view secure_name,
+                                    absl::string_view plain_name) {
+  if (auto secure = Cookie(request, secure_name); secure.has_value()) return secure;
+  // A page of a neighbouring host could plant a cookie without the prefix.
+  if (ClientSpeaksTls(request)) return std::nullopt;
+  return Cookie(request, plain_name);
 }
 
 bool Changes(const HttpRequest& request) {
@@ -60,10 +72,7 @@ bool IsCrossOrigin(const HttpRequest& request) {
 }
 
 std::optional<std::string> SessionCredential(const HttpRequest& request) {
-  if (auto secure = Cookie(request, kSecureName); secure.has_value()) return secure;
-  // A page of a neighbouring host could plant a cookie without the prefix.
-  if (ClientSpeaksTls(request)) return std::nullopt;
-  return Cookie(request, kPlainName);
+  return CookieOf(request, kSecureName, kPlainName);
 }
 
 absl::Status AdmitBrowser(const std::vector<std::string>& cors_origins, HttpRequest& request) {
@@ -107,6 +116,45 @@ std::string BeginSessionCookie(const HttpRequest& request, absl::string_view cre
 std::vector<std::string> EndSessionCookies() {
   return {CookieText(kSecureName, "", true, absl::ZeroDuration()),
           CookieText(kPlainName, "", false, absl::ZeroDuration())};
+}
+
+std::optional<std::string> SignInCookie(const HttpRequest& request) {
+  return CookieOf(request, kSecureSignInName, kPlainSignInName);
+}
+
+std::string BeginSignInCookie(const HttpRequest& request, absl::string_view value) {
+  const bool secure = ClientSpeaksTls(request);
+  return CookieText(secure ? kSecureSignInName : kPlainSignInName, value, secure, auth::kSignInMax,
+                    "Lax");
+}
+
+std::vector<std::string> EndSignInCookies() {
+  return {CookieText(kSecureSignInName, "", true, absl::ZeroDuration(), "Lax"),
+          CookieText(kPlainSignInName, "", false, absl::ZeroDuration(), "Lax")};
+}
+
+std::string QueryValue(absl::string_view query, absl::string_view name) {
+  std::optional<std::string> found;
+  for (absl::string_view part : absl::StrSplit(query, '&')) {
+    if (!absl::ConsumePrefix(&part, name) || !absl::ConsumePrefix(&part, "=")) continue;
+    if (found.has_value()) return "";
+    found = rest::PercentDecoded(part, true).value_or("");
+  }
+  return found.value_or("");
+}
+
+std::string ReturnPath(absl::string_view address) {
+  constexpr char kHome[] = "/ui";
+  absl::string_view rest = address;
+  if (!absl::ConsumePrefix(&rest, kHome) || address.size() > kReturnPathBytesMax) return kHome;
+  if (!rest.empty() && rest[0] != '/' && rest[0] != '?') return kHome;
+  // Browsers read "\" as "/", and leave the folder by "..", encoded or not.
+  const bool printable = std::all_of(address.begin(), address.end(), [](char c) {
+    return c > ' ' && c <= '~' && c != '\\' && c != '#';
+  });
+  const std::string path = absl::StrReplaceAll(
+      absl::AsciiStrToLower(address.substr(0, address.find('?'))), {{"%2e", "."}});
+  return printable && !absl::StrContains(path, "/.") ? std::string(address) : kHome;
 }
 
 namespace {

@@ -8,6 +8,9 @@
 //
 // SignInLimit slows down clients that try wrong credentials.
 //
+// A sign-in with an issuer (common/auth/oidc_sign_in.h) has a cookie of its own until the issuer
+// redirects back. That redirect comes from another site, so this cookie is SameSite=Lax.
+//
 // Pure.
 
 #ifndef SERVICES_MASTER_PAGE_BROWSER_SESSION_H_
@@ -22,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/auth/oidc_sign_in.h"
 #include "common/base/rate_limit.h"
 #include "common/http/http_server.h"
 
@@ -30,7 +34,9 @@ namespace escapement::master {
 // The browser forgets the cookie after this time. The credential itself ends by its own rules.
 inline constexpr absl::Duration kSessionTtl = absl::Hours(12);
 // Browsers keep cookies of at most 4 KiB. A longer credential is refused.
-inline constexpr size_t kSessionCredentialBytesMax = 3800;
+inline constexpr size_t kSessionCredentialBytesMax = auth::kPageSessionBytesMax;
+// A longer address of a view is not returned to after a sign-in.
+inline constexpr size_t kReturnPathBytesMax = 1024;
 // Pages of other origins cannot send this header without the server's consent (CORS).
 inline constexpr char kCsrfHeader[] = "X-Escapement-CSRF";
 
@@ -57,6 +63,18 @@ bool IsCookieValue(absl::string_view credential);
 std::string BeginSessionCookie(const HttpRequest& request, absl::string_view credential);
 // Ends both forms, so that no session outlives a change from one to the other.
 std::vector<std::string> EndSessionCookies();
+
+// The cookie of a sign-in with an issuer.
+std::optional<std::string> SignInCookie(const HttpRequest& request);
+std::string BeginSignInCookie(const HttpRequest& request, absl::string_view value);
+std::vector<std::string> EndSignInCookies();
+
+// The decoded value of a query's parameter; empty if it is missing, malformed, or there twice.
+std::string QueryValue(absl::string_view query, absl::string_view name);
+
+// The address of a view as it is if it belongs to the page, else "/ui". So a link to a sign-in
+// leads to no other place.
+std::string ReturnPath(absl::string_view address);
 
 // Bounds the failed sign-ins of each client address: so many at once, then one in kFailureEvery.
 // IPv6 addresses of one /64 count as one, since a host can have all of them.

@@ -113,6 +113,64 @@ TEST(BrowserSessionTest, OnlyCredentialsFitIntoACookie) {
   EXPECT_FALSE(IsCookieValue(std::string(kSessionCredentialBytesMax + 1, 'a')));
 }
 
+TEST(BrowserSessionTest, SignInCookieComesBackWithARedirect) {
+  const std::string cookie = BeginSignInCookie(Request("GET", {}, true), "sealed");
+  EXPECT_THAT(cookie, HasSubstr("__Host-escapement-sign-in=sealed;"));
+  for (const char* part : {"; Secure", "; HttpOnly", "; SameSite=Lax", "; Path=/", "; Max-Age=600"})
+    EXPECT_THAT(cookie, HasSubstr(part));
+  EXPECT_EQ(SignInCookie(Request("GET", {{"Cookie", "__Host-escapement-sign-in=own"}}, true)),
+            "own");
+  EXPECT_EQ(SignInCookie(Request("GET", {{"Cookie", "escapement-sign-in=planted"}}, true)),
+            std::nullopt);
+  EXPECT_EQ(SignInCookie(Request("GET", {{"Cookie", "escapement-sign-in=own"}})), "own");
+  // It is not the session's.
+  EXPECT_EQ(SessionCredential(Request("GET", {{"Cookie", "escapement-sign-in=own"}})),
+            std::nullopt);
+  for (const std::string& end : EndSignInCookies()) EXPECT_THAT(end, HasSubstr("Max-Age=0"));
+}
+
+TEST(BrowserSessionTest, QueryGivesOneValueOfAName) {
+  EXPECT_EQ(QueryValue("state=a%2Fb+c&code=x&codes=y", "state"), "a/b c");
+  EXPECT_EQ(QueryValue("state=a%2Fb+c&code=x&codes=y", "code"), "x");
+  for (const char* query : {"", "b=1", "aa=1", "a", "a=1&a=2", "a=%zz", "a="})
+    EXPECT_EQ(QueryValue(query, "a"), "") << query;
+}
+
+TEST(BrowserSessionTest, SignInReturnsOnlyToThePage) {
+  for (const char* view : {"/ui", "/ui/", "/ui/team-a/schedules/s?state=PAUSED&x=//y", "/ui?a=..",
+                           "/ui/t/events/a%2Fb"})
+    EXPECT_EQ(ReturnPath(view), view);
+  for (const char* other : {"",
+                            "/",
+                            "ui",
+                            "//evil",
+                            "///evil",
+                            "/\\evil",
+                            "\\\\evil",
+                            "https://evil",
+                            "//evil/ui",
+                            "https:/ui",
+                            "/uix",
+                            "/ui\\evil",
+                            "/ui/\\evil",
+                            "/v1/tenants",
+                            "/ui/../v1",
+                            "/ui/..",
+                            "/ui/%2e%2E/v1",
+                            "/ui/.%2e",
+                            "/ui/a/../../..//evil",
+                            "javascript:alert(1)",
+                            "/ui#x",
+                            "/ui/a\r\nSet-Cookie: b",
+                            "/ui/a b",
+                            "/ui/\xc3\xa4",
+                            "/ui@evil",
+                            "%2F%2Fevil",
+                            " /ui"})
+    EXPECT_EQ(ReturnPath(other), "/ui") << other;
+  EXPECT_EQ(ReturnPath("/ui/" + std::string(kReturnPathBytesMax, 'a')), "/ui");
+}
+
 constexpr absl::Time kStart = absl::UnixEpoch();
 
 void Fail(SignInLimit& limit, const std::string& peer) {

@@ -94,10 +94,47 @@ MethodAccess CallOfPage(const char* name, bool all_tenants, bool audited) {
   return MethodAccess::OfDoor(name, std::move(access));
 }
 
-json Show(const Caller& caller) {
-  return {{"principal", caller.principal},
-          {"role", v1::Access::Role_Name(caller.role)},
-          {"tenant", caller.tenant}};
+// `renew_after`: of the caller's session.
+json Show(const Caller& caller, std::optional<absl::Duration> renew_after = std::nullopt) {
+  json shown = {{"principal", caller.principal},
+                {"role", v1::Access::Role_Name(caller.role)},
+                {"tenant", caller.tenant}};
+  if (renew_after.has_value()) shown["renewAfter"] = absl::ToInt64Seconds(*renew_after);
+  return shown;
+}
+
+HttpResponse Redirect(std::string location) {
+  HttpResponse response{.status = 302, .headers = rest::AnswerHeaders()};
+  response.headers.emplace_back("Location", std::move(location));
+  // The address that the issuer redirects to has the code.
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");
+  return response;
+}
+
+void AddCookies(HttpResponse& response, std::vector<std::string> cookies) {
+  for (std::string& cookie : cookies)
+    response.headers.emplace_back("Set-Cookie", std::move(cookie));
+}
+
+// The page has the words.
+absl::string_view WhySignInFailed(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  if (reason == "SIGN_IN_STATE") return "state";
+  if (reason == "SIGN_IN_REFUSED") return "refused";
+  if (absl::IsPermissionDenied(status)) return "no_rights";
+  if (absl::IsUnauthenticated(status)) return "invalid";
+  return absl::IsResourceExhausted(status) ? "wait" : "unavailable";
+}
+
+HttpResponse FailedSignIn(std::string view, const absl::Status& status) {
+  absl::StrAppend(&view, view.find('?') == view.npos ? "?" : "&",
+                  "sign_in=", WhySignInFailed(status));
+  return Redirect(std::move(view));
+}
+
+absl::Status OnlyThePage() {
+  return MakeError(absl::StatusCode::kPermissionDenied, "CSRF_HEADER_MISSING",
+                   absl::StrCat("only the page itself may call, with ", kCsrfHeader));
 }
 
 // The key of a sign-in.
@@ -168,9 +205,10 @@ class PlatformReader : public std::enable_shared_from_this<PlatformReader> {
 
 }  // namespace
 
-PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, Runtime& runtime, Metrics& metrics,
-                   std::vector<std::string> cors_origins)
+PageDoor::PageDoor(CallGate& gate, auth::OidcSignIn* sign_in, kv::KvStore& store, Runtime& runtime,
+                   Metrics& metrics, std::vector<std::string> cors_origins)
     : gate_(gate),
+      sign_in_flow_(sign_in),
       store_(store),
       clock_(runtime.clock()),
       metrics_(metrics, runtime.clock()),
@@ -178,6 +216,10 @@ PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, Runtime& runtime, Metrics
       sign_in_(CallOfPage("SignIn", false, true)),
       get_session_(CallOfPage("GetSession", false, false)),
       get_platform_(CallOfPage("GetPlatform", true, false)) {}
+
+PageDoor::~PageDoor() {
+  if (sign_in_flow_ != nullptr) sign_in_flow_->Stop();
+}
 
 void PageDoor::AddTo(HttpServer& http) {
   http.RouteSync("GET", "/", [](const HttpRequest&) {
@@ -188,6 +230,25 @@ void PageDoor::AddTo(HttpServer& http) {
   http.Route("", "/ui/session", [this](HttpRequest request, HttpResponder respond) {
     Session(std::move(request), respond);
   });
+  http.RouteSync("GET", "/ui/issuers", [this](const HttpRequest&) {
+    json issuers = json::array();
+    if (sign_in_flow_ != nullptr) {
+      for (const auto& [issuer, name] : sign_in_flow_->Choices())
+        issuers.push_back({{"issuer", issuer}, {"name", name}});
+    }
+    return JsonAnswer({{"issuers", std::move(issuers)}});
+  });
+  if (sign_in_flow_ != nullptr) {
+    http.Route("POST", "/ui/session/renewal", [this](HttpRequest request, HttpResponder respond) {
+      RenewSession(std::move(request), respond);
+    });
+    http.Route("GET", "/ui/sign-in", [this](HttpRequest request, HttpResponder respond) {
+      BeginSignIn(request, std::move(respond));
+    });
+    http.Route("GET", auth::kSignedInPath, [this](HttpRequest request, HttpResponder respond) {
+      FinishSignIn(std::move(request), std::move(respond));
+    });
+  }
   http.Route("GET", "/ui/platform", [this](HttpRequest request, HttpResponder respond) {
     ShowPlatform(std::move(request), std::move(respond));
   });
@@ -208,20 +269,92 @@ void PageDoor::Session(HttpRequest request, const HttpResponder& respond) {
     if (auto status = AdmitBrowser(cors_origins_, request); !status.ok())
       return respond(rest::ErrorAnswer(status));
     const auto caller = Admit(get_session_, request);
-    return respond(caller.ok() ? JsonAnswer(Show(**caller)) : rest::ErrorAnswer(caller.status()));
+    if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
+    std::optional<absl::Duration> renew_after;
+    if (sign_in_flow_ != nullptr)
+      renew_after = sign_in_flow_->RenewAfter(SessionCredential(request).value_or(""));
+    return respond(JsonAnswer(Show(**caller, renew_after)));
   }
-  if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty()) {
-    return respond(rest::ErrorAnswer(
-        MakeError(absl::StatusCode::kPermissionDenied, "CSRF_HEADER_MISSING",
-                  absl::StrCat("only the page itself may call, with ", kCsrfHeader))));
-  }
+  if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty())
+    return respond(rest::ErrorAnswer(OnlyThePage()));
   if (request.method == "POST") return SignIn(request, respond);
-  if (request.method != "DELETE")
-    return respond({.status = 405, .headers = {{"Allow", "GET, POST, DELETE"}}});
-  HttpResponse response = JsonAnswer(json::object());
-  for (std::string& cookie : EndSessionCookies())
-    response.headers.emplace_back("Set-Cookie", std::move(cookie));
-  respond(std::move(response));
+  if (request.method == "DELETE") return SignOut(request, respond);
+  respond({.status = 405, .headers = {{"Allow", "GET, POST, DELETE"}}});
+}
+
+void PageDoor::SignOut(const HttpRequest& request, const HttpResponder& respond) {
+  const auto answer = [respond](const std::string& issuers_end) {
+    HttpResponse response =
+        JsonAnswer(issuers_end.empty() ? json::object() : json{{"next", issuers_end}});
+    AddCookies(response, EndSessionCookies());
+    respond(std::move(response));
+  };
+  const std::optional<std::string> session = SessionCredential(request);
+  if (sign_in_flow_ == nullptr || !session.has_value()) return answer("");
+  sign_in_flow_->SignOut(*session, answer);
+}
+
+void PageDoor::RenewSession(HttpRequest request, const HttpResponder& respond) {
+  if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty())
+    return respond(rest::ErrorAnswer(OnlyThePage()));
+  const std::string session = SessionCredential(request).value_or("");
+  sign_in_flow_->Renew(
+      session, [this, request = std::move(request), respond](absl::StatusOr<std::string> renewed) {
+        if (!renewed.ok()) return respond(rest::ErrorAnswer(renewed.status()));
+        HttpRequest head;
+        head.headers = {{"authorization", "Bearer " + *renewed}};
+        head.peer = request.peer;
+        const auto caller = Admit(get_session_, head);
+        if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
+        HttpResponse response = JsonAnswer(Show(**caller, sign_in_flow_->RenewAfter(*renewed)));
+        AddCookies(response, {BeginSessionCookie(request, *renewed)});
+        respond(std::move(response));
+      });
+}
+
+void PageDoor::BeginSignIn(const HttpRequest& request, HttpResponder respond) {
+  const std::string view = ReturnPath(QueryValue(request.query, "return"));
+  sign_in_flow_->Begin(
+      QueryValue(request.query, "issuer"), view,
+      [request, view, respond = std::move(respond)](absl::StatusOr<auth::OidcSignIn::Begun> begun) {
+        if (!begun.ok()) return respond(FailedSignIn(view, begun.status()));
+        HttpResponse response = Redirect(begun->location);
+        AddCookies(response, {BeginSignInCookie(request, begun->cookie)});
+        respond(std::move(response));
+      });
+}
+
+void PageDoor::FinishSignIn(HttpRequest request, HttpResponder respond) {
+  const auto answer = [this, request,
+                       respond = std::move(respond)](auth::OidcSignIn::Finished finished) {
+    respond(Finished(request, std::move(finished)));
+  };
+  if (const absl::Status status = CheckFailures(request); !status.ok()) return answer({status, ""});
+  sign_in_flow_->Finish(SignInCookie(request).value_or(""),
+                        {.state = QueryValue(request.query, "state"),
+                         .issuer = QueryValue(request.query, "iss"),
+                         .error = QueryValue(request.query, "error"),
+                         .code = QueryValue(request.query, "code")},
+                        answer);
+}
+
+HttpResponse PageDoor::Finished(const HttpRequest& request, auth::OidcSignIn::Finished finished) {
+  const bool authentic = !finished.return_to.empty();
+  absl::Status status = finished.session.status();
+  if (!status.ok() && authentic) {
+    // An answer that belongs to no sign-in is not worth an entry: anybody can send it.
+    const Caller unknown{.principal = "unknown", .source = request.peer};
+    gate_.OnAnswered(sign_in_, unknown, "", "", status);
+    if (absl::IsUnauthenticated(status)) NoteFailure(request);
+  } else if (status.ok()) {
+    status = AdmitSignIn(request, *finished.session).status();
+  }
+  const std::string view = authentic ? finished.return_to : ReturnPath("");
+  HttpResponse response = status.ok() ? Redirect(view) : FailedSignIn(view, status);
+  // A link to here that somebody else made does not end the sign-in of this browser.
+  if (authentic) AddCookies(response, EndSignInCookies());
+  if (status.ok()) AddCookies(response, {BeginSessionCookie(request, *finished.session)});
+  return response;
 }
 
 void PageDoor::SignIn(const HttpRequest& request, const HttpResponder& respond) {
@@ -241,13 +374,7 @@ void PageDoor::SignIn(const HttpRequest& request, const HttpResponder& respond) 
 
 PageDoor::Admitted PageDoor::AdmitSignIn(const HttpRequest& request,
                                          const std::string& credential) {
-  const absl::Time now = absl::UnixEpoch() + clock_.Elapsed();
-  if (const absl::Duration wait = failures_.WaitOf(request.peer, now);
-      wait > absl::ZeroDuration()) {
-    metrics_.Of("/ui/" + sign_in_.name()).Refused(absl::StatusCode::kResourceExhausted);
-    return ResourceExhausted("TOO_MANY_FAILURES", "too many sign-ins from this address have failed",
-                             wait);
-  }
+  if (absl::Status status = CheckFailures(request); !status.ok()) return status;
   HttpRequest head;
   head.headers = {{"authorization", "Bearer " + credential}};
   head.peer = request.peer;
@@ -255,9 +382,23 @@ PageDoor::Admitted PageDoor::AdmitSignIn(const HttpRequest& request,
   if (caller.ok()) {
     gate_.OnAnswered(sign_in_, **caller, "", "", absl::OkStatus());
   } else if (absl::IsUnauthenticated(caller.status())) {
-    failures_.NoteFailure(request.peer, now);
+    NoteFailure(request);
   }
   return caller;
+}
+
+absl::Status PageDoor::CheckFailures(const HttpRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Duration wait = failures_.WaitOf(request.peer, absl::UnixEpoch() + clock_.Elapsed());
+  if (wait <= absl::ZeroDuration()) return absl::OkStatus();
+  metrics_.Of("/ui/" + sign_in_.name()).Refused(absl::StatusCode::kResourceExhausted);
+  return ResourceExhausted("TOO_MANY_FAILURES", "too many sign-ins from this address have failed",
+                           wait);
+}
+
+void PageDoor::NoteFailure(const HttpRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  failures_.NoteFailure(request.peer, absl::UnixEpoch() + clock_.Elapsed());
 }
 
 void PageDoor::ShowPlatform(HttpRequest request, HttpResponder respond) {

@@ -109,7 +109,8 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
                 .sealer = SealerFromFlag(),
                 .metrics = &context.metrics},
                store, context.runtime),
-      gate_(context.instance, store, context.runtime, &service_.tenant_rules()),
+      gate_(context.instance, store, context.runtime, &service_.tenant_rules(),
+            /*serves_page=*/true),
       store_(store),
       admin_(admin),
       runtime_(context.runtime),
@@ -143,7 +144,8 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
       std::move(routes), std::move(in_process),
       rest::RestDoor::Options{.cors_origins = origins, .admit = admit});
   rest_->AddTo(http);
-  page_ = std::make_unique<PageDoor>(gate_.gate(), store_, runtime_, metrics_, origins);
+  page_ = std::make_unique<PageDoor>(gate_.gate(), gate_.sign_in(), store_, runtime_, metrics_,
+                                     origins);
   page_->AddTo(http);
   AddDescription(http);
   return absl::OkStatus();
@@ -200,6 +202,7 @@ absl::Duration ConnectionAgeFromFlag() {
 
 void ValidateMasterFlags(std::vector<std::string>& errors) {
   ValidateKafkaIngestFlags(errors);
+  auth::ValidateSignInFlags(errors);
   if (absl::GetFlag(FLAGS_dead_letter_retention) < absl::Hours(1))
     errors.push_back("--dead_letter_retention: must be at least 1h");
   const absl::Duration age = absl::GetFlag(FLAGS_connection_age);
