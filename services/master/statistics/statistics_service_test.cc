@@ -247,8 +247,7 @@ TEST_F(StatisticsServiceTest, ExtremeTimesAreZeros) {
   const absl::Time first = absl::FromCivil(absl::CivilDay(1, 1, 1), absl::UTCTimeZone());
   const absl::Time last = absl::FromCivil(absl::CivilDay(9999, 12, 31), absl::UTCTimeZone());
   Put(tenant_, hour_, "a", {Attempts(0, 5)});
-  EXPECT_EQ(AttemptsOf(Request(first, last, absl::Hours(24 * 3'652'400))),
-            std::vector<int64_t>{5});
+  EXPECT_EQ(AttemptsOf(Request(first, last, absl::Hours(24 * 3'652'400))), std::vector<int64_t>{5});
 }
 
 TEST_F(StatisticsServiceTest, SweepDeletesRowsOlderThanTwoDays) {
