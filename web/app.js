@@ -89,7 +89,7 @@ const FAILURES = {
 function SignIn({ onDone }) {
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
-  const [failed] = useState(() => FAILURES[new URLSearchParams(location.search).get('sign_in') ?? '']);
+  const [failed] = useState(() => new Map(Object.entries(FAILURES)).get(new URLSearchParams(location.search).get('sign_in') ?? ''));
   const [choices, setChoices] = useState(/** @type {{issuer: string, name: string}[]} */ ([]));
   useEffect(() => {
     issuers().then(setChoices);

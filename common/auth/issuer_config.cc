@@ -227,6 +227,10 @@ absl::Status ReadSignIn(const Place& place, IssuerConfig& issuer) {
         "needs an issuer that is an https URL, or an http URL of a loopback address");
   }
   RETURN_IF_ERROR(ReadText(place.At("client_id"), kIssuerTextBytesMax, sign_in.client_id));
+  if (sign_in.client_id == issuer.audience) {
+    return place.At("client_id")
+        .Error("must not be the audience: the ID tokens of people would be credentials of the API");
+  }
   if (place.Has("client_secret_file"))
     RETURN_IF_ERROR(ReadText(place.At("client_secret_file"), 4096, sign_in.client_secret_file));
   const Place origin = place.At("origin");

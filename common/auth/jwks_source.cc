@@ -64,7 +64,8 @@ absl::Status CheckIssuerUrl(const std::string& url) {
     return absl::InvalidArgumentError(
         "must be an https URL, or an http URL of a loopback address, without user and fragment");
   };
-  if (parsed == nullptr || url.size() > kIssuerUrlBytesMax ||
+  // libcurl reads up to the first NUL; others would read on.
+  if (parsed == nullptr || url.size() > kIssuerUrlBytesMax || absl::StrContains(url, '\0') ||
       curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_DISALLOW_USER) != CURLUE_OK) {
     return refused();
   }

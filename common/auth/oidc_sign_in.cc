@@ -119,6 +119,7 @@ struct OidcSignIn::Metadata {
   std::string authorization_endpoint;
   std::string token_endpoint;
   std::string end_session_endpoint;  // empty: there is none
+  std::string revocation_endpoint;   // the same (RFC 7009)
   bool names_itself = false;         // answers have `iss`
   bool secret_in_form = false;       // else by basic authentication
 
@@ -131,11 +132,17 @@ struct OidcSignIn::Metadata {
     metadata.authorization_endpoint = TextOrEmpty(*object, "authorization_endpoint");
     metadata.token_endpoint = TextOrEmpty(*object, "token_endpoint");
     metadata.end_session_endpoint = TextOrEmpty(*object, "end_session_endpoint");
+    metadata.revocation_endpoint = TextOrEmpty(*object, "revocation_endpoint");
+    const bool https = absl::StartsWithIgnoreCase(issuer, "https:");
     for (const std::string* url : {&metadata.authorization_endpoint, &metadata.token_endpoint,
-                                   &metadata.end_session_endpoint}) {
-      if (url == &metadata.end_session_endpoint && url->empty()) continue;
+                                   &metadata.end_session_endpoint, &metadata.revocation_endpoint}) {
+      const bool optional =
+          url == &metadata.end_session_endpoint || url == &metadata.revocation_endpoint;
+      if (optional && url->empty()) continue;
       if (const absl::Status status = CheckIssuerUrl(*url); !status.ok())
         return Annotate(status, "an endpoint");
+      if (https && !absl::StartsWithIgnoreCase(*url, "https:"))
+        return absl::InvalidArgumentError("an endpoint is not https, as the issuer is");
     }
     const auto named = object->find("authorization_response_iss_parameter_supported");
     metadata.names_itself = named != object->end() && named->is_boolean() && named->get<bool>();
@@ -195,8 +202,13 @@ void OidcSignIn::Stop() {
 void OidcSignIn::SetKey(absl::string_view key) {
   std::string secrets;
   for (const auto& issuer : issuers_) {
-    const std::string secret = issuer->sign_in().ReadSecret().value_or("");
-    absl::StrAppend(&secrets, secret.size(), ":", secret);
+    const absl::StatusOr<std::string> secret = issuer->sign_in().ReadSecret();
+    if (!secret.ok()) {
+      Log(LogLevel::kError, "auth.sign_in", "cannot read a client's secret, so nobody signs in",
+          {{"issuer", issuer->config.issuer}, {"error", ErrorText(secret.status().message())}});
+      return;
+    }
+    absl::StrAppend(&secrets, secret->size(), ":", *secret);
   }
   auto keys =
       KeyRing::Parse(absl::StrCat("page: ", absl::Base64Escape(HmacSha256(key, secrets))), "key");
@@ -274,8 +286,10 @@ void OidcSignIn::Finish(absl::string_view cookie, Answer answer, Done<Finished> 
     const auto exchange = [&]() -> absl::StatusOr<Tokens> {
       RETURN_IF_ERROR(status);
       ASSIGN_OR_RETURN(const Metadata* const metadata, Discover(*issuer));
-      // Mix-up: the code is another issuer's, and this one must not get it.
-      if (answer.issuer.empty() ? metadata->names_itself : answer.issuer != issuer->config.issuer)
+      // Mix-up: the code is another issuer's, and this one must not get it. This issuer could send
+      // people on to another one, which only `iss` shows.
+      if (answer.issuer.empty() ? metadata->names_itself || issuers_.size() > 1
+                                : answer.issuer != issuer->config.issuer)
         return WrongState();
       if (!answer.error.empty() || answer.code.empty())
         return Denied("SIGN_IN_REFUSED", "the issuer has refused the sign-in");
@@ -326,6 +340,20 @@ void OidcSignIn::Renew(absl::string_view text, Done<absl::StatusOr<std::string>>
   const absl::Time now = now_();
   if (now == absl::InfinitePast()) return done(SessionsNotReady());
   if (session->refresh_token.empty() || session->end_time <= now) return done(EndedSession());
+  // One at a time for each person, so that nobody fills the issuer's queue.
+  const std::string principal = session->caller.principal;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!renewing_.insert(principal).second)
+      return done(Unavailable("the session is being renewed; try again"));
+  }
+  done = [this, principal, done = std::move(done)](absl::StatusOr<std::string> renewed) mutable {
+    {
+      absl::MutexLock lock(&mutex_);
+      renewing_.erase(principal);
+    }
+    done(std::move(renewed));
+  };
   Post(*issuer, [this, issuer, session = *std::move(session),
                  done = std::move(done)](absl::Status status) mutable {
     if (!status.ok()) return done(status);
@@ -352,16 +380,31 @@ void OidcSignIn::SignOut(absl::string_view text, Done<std::string> done) {
   absl::StatusOr<Session> session = ReadSession(text);
   if (!session.ok()) return done("");
   Issuer* const issuer = Find(session->issuer);
-  Post(*issuer, [this, issuer, id_token = std::move(session->id_token),
+  Post(*issuer, [this, issuer, session = *std::move(session),
                  done = std::move(done)](absl::Status status) mutable {
     const absl::StatusOr<const Metadata*> metadata =
         status.ok() ? Discover(*issuer) : absl::StatusOr<const Metadata*>(status);
-    if (!metadata.ok() || (*metadata)->end_session_endpoint.empty()) return done("");
-    Parameters parameters = {
-        {"client_id", issuer->sign_in().client_id},
-        {"post_logout_redirect_uri", absl::StrCat(issuer->sign_in().origin, "/ui")}};
-    if (!id_token.empty()) parameters.emplace_back("id_token_hint", std::move(id_token));
-    done(WithQuery((*metadata)->end_session_endpoint, parameters));
+    if (!metadata.ok()) return done("");
+    if ((*metadata)->end_session_endpoint.empty()) {
+      done("");
+    } else {
+      Parameters parameters = {
+          {"client_id", issuer->sign_in().client_id},
+          {"post_logout_redirect_uri", absl::StrCat(issuer->sign_in().origin, "/ui")}};
+      if (!session.id_token.empty())
+        parameters.emplace_back("id_token_hint", std::move(session.id_token));
+      done(WithQuery((*metadata)->end_session_endpoint, parameters));
+    }
+    // The browser does not wait for this: a copy of the session cannot be renewed any more.
+    const std::string& url = (*metadata)->revocation_endpoint;
+    if (session.refresh_token.empty() || url.empty()) return;
+    const absl::StatusOr<std::string> answer =
+        Ask(*issuer, **metadata, url,
+            {{"token", session.refresh_token}, {"token_type_hint", "refresh_token"}});
+    if (!answer.ok()) {
+      Log(LogLevel::kWarning, "auth.sign_in", "an issuer does not revoke a token",
+          {{"issuer", issuer->config.issuer}, {"error", ErrorText(answer.status().message())}});
+    }
   });
 }
 
@@ -411,9 +454,21 @@ absl::StatusOr<const OidcSignIn::Metadata*> OidcSignIn::Discover(Issuer& issuer)
   return &*issuer.metadata;
 }
 
+absl::StatusOr<std::string> OidcSignIn::Ask(Issuer& issuer, const Metadata& metadata,
+                                            const std::string& url, Parameters form) {
+  const std::string& client = issuer.sign_in().client_id;
+  ASSIGN_OR_RETURN(const std::string secret, issuer.sign_in().ReadSecret());
+  IssuerRequest request{.url = url, .ca = issuer.config.jwks_ca};
+  if (secret.empty() || metadata.secret_in_form) form.emplace_back("client_id", client);
+  if (!secret.empty() && metadata.secret_in_form) form.emplace_back("client_secret", secret);
+  if (!secret.empty() && !metadata.secret_in_form)
+    request.user_password = absl::StrCat(UrlEncoded(client), ":", UrlEncoded(secret));
+  request.form = FormText(form);
+  return fetch_(request, stopping_);
+}
+
 absl::StatusOr<OidcSignIn::Tokens> OidcSignIn::RequestTokens(Issuer& issuer, Parameters form) {
   ASSIGN_OR_RETURN(const Metadata* const metadata, Discover(issuer));
-  const std::string& client = issuer.sign_in().client_id;
   const auto failed = [&issuer](const absl::Status& error) {
     Log(LogLevel::kWarning, "auth.sign_in", "an issuer gives no tokens",
         {{"issuer", issuer.config.issuer}, {"error", ErrorText(error.message())}});
@@ -421,15 +476,8 @@ absl::StatusOr<OidcSignIn::Tokens> OidcSignIn::RequestTokens(Issuer& issuer, Par
                ? Denied("SIGN_IN_REFUSED", "the issuer has refused to give tokens")
                : Unavailable("the issuer gives no tokens; try again");
   };
-  const absl::StatusOr<std::string> secret = issuer.sign_in().ReadSecret();
-  if (!secret.ok()) return failed(secret.status());
-  IssuerRequest request{.url = metadata->token_endpoint, .ca = issuer.config.jwks_ca};
-  if (secret->empty() || metadata->secret_in_form) form.emplace_back("client_id", client);
-  if (!secret->empty() && metadata->secret_in_form) form.emplace_back("client_secret", *secret);
-  if (!secret->empty() && !metadata->secret_in_form)
-    request.user_password = absl::StrCat(UrlEncoded(client), ":", UrlEncoded(*secret));
-  request.form = FormText(form);
-  const absl::StatusOr<std::string> document = fetch_(request, stopping_);
+  const absl::StatusOr<std::string> document =
+      Ask(issuer, *metadata, metadata->token_endpoint, std::move(form));
   if (!document.ok()) return failed(document.status());
   const std::optional<json> object = ParseJoseObject(*document);
   if (!object.has_value()) return failed(absl::UnavailableError("not a JSON object"));

@@ -33,6 +33,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,10 +127,12 @@ class OidcSignIn {
   // be renewed.
   std::optional<absl::Duration> RenewAfter(absl::string_view session) const;
   // A session in the place of one that ends soon, or has ended. UNAUTHENTICATED: it cannot be
-  // renewed, so people must sign in again. UNAVAILABLE as from Begin; try again.
+  // renewed, so people must sign in again. UNAVAILABLE as from Begin, or while it is renewed
+  // already; try again.
   void Renew(absl::string_view session, Done<absl::StatusOr<std::string>> done);
 
-  // Where the browser ends the issuer's session; empty: nowhere.
+  // Where the browser ends the issuer's session; empty: nowhere. If the issuer can, it also revokes
+  // the token that renews the session.
   void SignOut(absl::string_view session, Done<std::string> done);
 
  private:
@@ -143,6 +146,9 @@ class OidcSignIn {
   void Post(Issuer& issuer, Done<absl::Status> work);
   // On the issuer's thread.
   absl::StatusOr<const Metadata*> Discover(Issuer& issuer);
+  // The answer of one of the issuer's endpoints to the client's form.
+  absl::StatusOr<std::string> Ask(Issuer& issuer, const Metadata& metadata, const std::string& url,
+                                  std::vector<std::pair<std::string, std::string>> form);
   absl::StatusOr<Tokens> RequestTokens(Issuer& issuer,
                                        std::vector<std::pair<std::string, std::string>> form);
   // Waits, until `deadline` of the clock, for keys that are being read.
@@ -164,6 +170,7 @@ class OidcSignIn {
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Sealer> sealer_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> renewing_ ABSL_GUARDED_BY(mutex_);  // principals
 };
 
 }  // namespace escapement::auth

@@ -141,6 +141,11 @@ issuers:
     }
     if (request.form.empty()) return discovery_[request.url].dump();
     const Parameters form = Decoded(request.form);
+    if (request.url == "https://login/revoke") {
+      EXPECT_EQ(form.at("token"), refresh_token_);
+      refresh_token_ = "none";
+      return std::string();
+    }
     if (form.at("grant_type") == "authorization_code") {
       // As RFC 7636 asks, and each code once.
       Sha256 hash;
@@ -176,7 +181,7 @@ issuers:
   }
   // As the issuer redirects if the person consents.
   OidcSignIn::Answer GoodAnswer() {
-    return {.state = request_["state"], .issuer = "", .error = "", .code = "code1"};
+    return {.state = request_["state"], .issuer = kLogin, .error = "", .code = "code1"};
   }
   OidcSignIn::Finished Finish(const std::string& cookie, OidcSignIn::Answer answer) {
     std::optional<OidcSignIn::Finished> finished;
@@ -345,13 +350,24 @@ TEST_F(OidcSignInTest, IssuerOfTheAnswerMustBeTheOneThatWasAsked) {
   answer.issuer = kLogin;
   EXPECT_TRUE(Finish(begun->cookie, answer).session.ok());
 
+  // An issuer could have sent the person on to the other one, whose code this then is.
+  begun = Begin();
+  answer = GoodAnswer();
+  answer.issuer = "";
+  EXPECT_EQ(ReasonOf(Finish(begun->cookie, answer)), "SIGN_IN_STATE");
+
+  config_.pop_back();
+  sign_in_ = NewSignIn();
+  sign_in_->SetKey(std::string(32, 'k'));
+  begun = Begin();
+  answer.state = request_["state"];
+  EXPECT_TRUE(Finish(begun->cookie, answer).session.ok()) << "there is no other issuer";
   login_discovery_["authorization_response_iss_parameter_supported"] = true;
   runtime_.AdvanceBy(kJwksRefreshEvery);
   begun = Begin();
-  EXPECT_EQ(ReasonOf(Finish(begun->cookie, GoodAnswer())), "SIGN_IN_STATE");
-  answer = GoodAnswer();
-  answer.issuer = kLogin;
-  EXPECT_TRUE(Finish(begun->cookie, answer).session.ok());
+  answer.state = request_["state"];
+  EXPECT_EQ(ReasonOf(Finish(begun->cookie, answer)), "SIGN_IN_STATE");
+  EXPECT_TRUE(Finish(begun->cookie, GoodAnswer()).session.ok());
 }
 
 TEST_F(OidcSignInTest, ErrorsOfTheIssuerAreNotQuoted) {
@@ -541,6 +557,33 @@ TEST_F(OidcSignInTest, IssuerWithoutAnEndOfSessionsIsLeftAlone) {
   EXPECT_EQ(SignOut(SignedIn()), "");
 }
 
+TEST_F(OidcSignInTest, SignOutRevokesWhatRenewsTheSession) {
+  const std::string kept = SignedIn();
+  SignOut(kept);
+  EXPECT_TRUE(Renew(kept).ok()) << "the issuer revokes nothing";
+
+  login_discovery_["revocation_endpoint"] = "https://login/revoke";
+  sign_in_ = NewSignIn();
+  sign_in_->SetKey(std::string(32, 'k'));
+  const std::string copied = SignedIn();
+  EXPECT_THAT(SignOut(copied), StartsWith("https://login/end?"));
+  EXPECT_EQ(fetches_.back().url, "https://login/revoke");
+  EXPECT_EQ(fetches_.back().user_password, "the%20page:s3cr%3At%2F");
+  EXPECT_FALSE(Renew(copied).ok());
+}
+
+TEST_F(OidcSignInTest, APersonHasOneRenewalAtATime) {
+  const std::string session = SignedIn();
+  std::vector<absl::Status> renewed;
+  for (int i = 0; i < 3; ++i)
+    sign_in_->Renew(session, [&](auto result) { renewed.push_back(result.status()); });
+  runtime_.AdvanceBy(absl::Seconds(20));
+  ASSERT_EQ(renewed.size(), 3u);
+  EXPECT_TRUE(absl::IsUnavailable(renewed[0])) << renewed[0];
+  EXPECT_TRUE(absl::IsUnavailable(renewed[1])) << renewed[1];
+  EXPECT_TRUE(renewed[2].ok()) << renewed[2];
+}
+
 TEST_F(OidcSignInTest, ConfigurationMustNameTheIssuerAndSafeEndpoints) {
   const Json good = login_discovery_;
   const auto fails = [this](const char* name, const Json& value) {
@@ -554,8 +597,10 @@ TEST_F(OidcSignInTest, ConfigurationMustNameTheIssuerAndSafeEndpoints) {
     login_discovery_ = good;
   }
   for (const char* endpoint : {"authorization_endpoint", "token_endpoint"}) {
-    for (const Json& bad : {Json("http://login/x"), Json("javascript:alert(1)"), Json("file:///x"),
-                            Json("/relative"), Json(""), Json(7), Json("https://u:p@login/x")}) {
+    for (const Json& bad :
+         {Json("http://login/x"), Json("javascript:alert(1)"), Json("file:///x"), Json("/relative"),
+          Json(""), Json(7), Json("https://u:p@login/x"),
+          Json(std::string("https://login/\0\r\nX: y", 20)), Json("http://127.0.0.1:15000/")}) {
       EXPECT_TRUE(fails(endpoint, bad)) << bad;
       login_discovery_ = good;
     }

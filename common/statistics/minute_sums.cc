@@ -50,7 +50,7 @@ void MinuteSums::Subject::Find(int64_t micros) {
   const uint32_t hour = static_cast<uint32_t>(minute / 60);
   auto found = micros < sums_.oldest_micros_ ? hours_.end() : hours_.find(hour);
   if (found == hours_.end()) {
-    if (micros < sums_.oldest_micros_ || sums_.hours_ >= kStatisticsHoursMax) {
+    if (micros < sums_.oldest_micros_ || sums_.hours_ >= hours_max_) {
       hour_ = &sums_.unwritten_;
       hour_->minutes.resize(1);
       minute_ = &hour_->minutes[0].sums;
@@ -70,34 +70,41 @@ void MinuteSums::Subject::Find(int64_t micros) {
   minute_ = &place->sums;
 }
 
-MinuteSums::SubjectPtr MinuteSums::Of(const std::string& subject) {
+MinuteSums::SubjectPtr MinuteSums::Of(const std::string& subject, size_t hours_max) {
   SubjectPtr& found = subjects_[subject];
-  if (found == nullptr) found = std::make_shared<Subject>(*this);
+  if (found == nullptr) found = std::make_shared<Subject>(*this, hours_max);
   return found;
 }
 
-void MinuteSums::Step(absl::Time now) {
+absl::Duration MinuteSums::Step(absl::Time now) {
+  if (ended_ || now == absl::InfinitePast()) return kStatisticsEvery;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
-  if (elapsed < next_ || committing_ || ended_ || now == absl::InfinitePast()) return;
+  if (committing_) return kStatisticsMoreEvery;
+  if (elapsed < next_) return next_ - elapsed;
   kv::Group group;
   std::vector<Hour*> taken;
   const bool more = TakeChanged(now, group, taken);
-  next_ = elapsed + (more ? kStatisticsMoreEvery : kStatisticsEvery);
+  const absl::Duration again = more ? kStatisticsMoreEvery : kStatisticsEvery;
+  next_ = elapsed + again;
   if (!taken.empty()) Commit(std::move(group), std::move(taken));
+  return again;
 }
 
 void MinuteSums::WriteLast(absl::Time now, Closure done) {
   CHECK(!std::exchange(ended_, true));
   last_done_ = std::move(done);
-  if (committing_) return;
-  kv::Group group;
-  std::vector<Hour*> taken;
-  if (now != absl::InfinitePast()) TakeChanged(now, group, taken);
-  if (taken.empty()) return EndLast();
-  Commit(std::move(group), std::move(taken));
+  last_now_ = now;
+  if (!committing_) WriteRest();
 }
 
-void MinuteSums::EndLast() { executor_->Post(std::exchange(last_done_, nullptr)); }
+// At most kStatisticsHoursMax / kStatisticsRowsMax commits.
+void MinuteSums::WriteRest() {
+  kv::Group group;
+  std::vector<Hour*> taken;
+  if (last_now_ != absl::InfinitePast()) TakeChanged(last_now_, group, taken);
+  if (taken.empty()) return executor_->Post(std::exchange(last_done_, nullptr));
+  Commit(std::move(group), std::move(taken));
+}
 
 bool MinuteSums::TakeChanged(absl::Time now, kv::Group& group, std::vector<Hour*>& taken) {
   const absl::Duration elapsed = runtime_.clock().Elapsed();
@@ -150,7 +157,9 @@ void MinuteSums::Commit(kv::Group group, std::vector<Hour*> taken) {
         if (!result.ok()) {
           for (Hour* const hour : taken) hour->changed = true;
         }
-        if (ended_) EndLast();
+        if (!ended_) return;
+        if (!result.ok()) last_now_ = absl::InfinitePast();
+        WriteRest();
       });
 }
 

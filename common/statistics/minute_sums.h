@@ -36,8 +36,9 @@ inline constexpr absl::Duration kStatisticsMoreEvery = absl::Seconds(1);
 // 3 kB.
 inline constexpr size_t kStatisticsRowsMax = 256;
 // Hours in memory of all subjects. Each takes at most 6 kB. Above this, what further hours count is
-// lost.
+// lost. Those of targets may take half, so that many targets do not displace tenants and policies.
 inline constexpr size_t kStatisticsHoursMax = 8192;
+inline constexpr size_t kStatisticsTargetHoursMax = kStatisticsHoursMax / 2;
 // An hour that is over stays in memory until its row has been unchanged for this long. If it counts
 // again after that, it gets another row.
 inline constexpr absl::Duration kStatisticsHourKept = absl::Minutes(5);
@@ -79,10 +80,10 @@ class MinuteSums {
   // The sums of one subject. It stays in memory while it has another owner, or hours.
   class Subject {
    public:
-    explicit Subject(MinuteSums& sums) : sums_(sums) {}
+    Subject(MinuteSums& sums, size_t hours_max) : sums_(sums), hours_max_(hours_max) {}
     // The sums of the minute of a store time, to be changed before the next call. A time that is
-    // older than kStatisticsKeptFor, or one that begins an hour beyond kStatisticsHoursMax, has
-    // sums that are never written.
+    // older than kStatisticsKeptFor, or one that begins an hour beyond the bound, has sums that are
+    // never written.
     StatisticsSums& At(int64_t micros) {
       // As unsigned numbers: one comparison, and no overflow.
       if (hour_ == nullptr ||
@@ -97,6 +98,7 @@ class MinuteSums {
     void Find(int64_t micros);
 
     MinuteSums& sums_;
+    const size_t hours_max_;
     std::map<uint32_t, Hour> hours_;
     // The minute that was last counted. It is forgotten when an hour is dropped.
     Hour* hour_ = nullptr;
@@ -111,13 +113,15 @@ class MinuteSums {
   MinuteSums(const MinuteSums&) = delete;
   MinuteSums& operator=(const MinuteSums&) = delete;
 
-  // `subject`: TenantStatistics, PolicyStatistics or TargetStatistics. Must not outlive this.
-  SubjectPtr Of(const std::string& subject);
+  // `subject`: TenantStatistics, PolicyStatistics or TargetStatistics; `hours_max`: it begins no
+  // hour while so many are in memory. Must not outlive this.
+  SubjectPtr Of(const std::string& subject, size_t hours_max = kStatisticsHoursMax);
 
-  // Writes what has changed, if kStatisticsEvery is over. `now` is store time.
-  void Step(absl::Time now);
-  // Writes at most a commit of what has changed, then calls `done` on the executor, whether or not
-  // it was written. Nothing is written after that.
+  // Writes what has changed, if kStatisticsEvery is over. `now` is store time. Returns after how
+  // long it should be called again.
+  absl::Duration Step(absl::Time now);
+  // Writes what has changed, then calls `done` on the executor; also if a commit fails. Nothing is
+  // written after that.
   void WriteLast(absl::Time now, Closure done);
 
  private:
@@ -126,7 +130,7 @@ class MinuteSums {
   bool TakeChanged(absl::Time now, kv::Group& group, std::vector<Hour*>& taken);
   void DropHours(Subject& subject, uint32_t now_hour, absl::Duration elapsed);
   void Commit(kv::Group group, std::vector<Hour*> taken);
-  void EndLast();
+  void WriteRest();
 
   kv::KvClient& client_;
   Runtime& runtime_;
@@ -141,6 +145,7 @@ class MinuteSums {
   absl::Duration next_ = -absl::InfiniteDuration();  // Clock::Elapsed
   bool committing_ = false;
   bool ended_ = false;  // WriteLast was called
+  absl::Time last_now_ = absl::InfinitePast();
   Closure last_done_;
 };
 

@@ -198,6 +198,17 @@ TEST_F(MinuteSumsTest, HoursInMemoryAreBounded) {
   EXPECT_EQ(Stored(PolicyStatistics("t", "beyond")).size(), 1u);
 }
 
+TEST_F(MinuteSumsTest, SubjectsWithASmallerBoundLeaveRoomForOthers) {
+  const auto target = [this](int i) {
+    return sums_->Of(PolicyStatistics("t", absl::StrCat(i)), 2);
+  };
+  for (int i = 0; i < 3; ++i) ++NowOf(target(i)).attempts;
+  ++NowOf(sums_->Of(tenant_)).attempts;
+  Pass(kStatisticsEvery);
+  EXPECT_EQ(Rows().size(), 3u);
+  EXPECT_EQ(Stored(tenant_).size(), 1u);
+}
+
 TEST_F(MinuteSumsTest, TimesBeforeTheLastTwoDaysDoNotCount) {
   Pass(kStatisticsEvery);
   sums_->Of(tenant_)->At(ToMicros(Now() - kStatisticsKeptFor - kMinute)).due += 1;
@@ -225,6 +236,22 @@ TEST_F(MinuteSumsTest, DrainWritesTheRest) {
   runtime_.AdvanceBy(absl::Seconds(1));
   EXPECT_TRUE(done);
   EXPECT_EQ(StoredSum(Rows(), tenant_).attempts, 2u);
+}
+
+TEST_F(MinuteSumsTest, DrainWritesAlsoWhatCountedDuringACommit) {
+  Pass(absl::Seconds(11));
+  NowOf(sums_->Of(tenant_)).attempts += 2;
+  runtime_.AdvanceBy(kStatisticsEvery);
+  sums_->Step(Now());  // its commit is under way
+  NowOf(sums_->Of(tenant_)).attempts += 3;
+  for (size_t i = 0; i < 2 * kStatisticsRowsMax; ++i)
+    ++NowOf(sums_->Of(PolicyStatistics("t", absl::StrCat(i)))).held;
+  bool done = false;
+  sums_->WriteLast(Now(), [&] { done = true; });
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_TRUE(done);
+  EXPECT_EQ(StoredSum(Rows(), tenant_).attempts, 5u);
+  EXPECT_EQ(Rows().size(), 1 + 2 * kStatisticsRowsMax);
 }
 
 TEST_F(MinuteSumsTest, DrainEndsAlthoughTheStoreRefuses) {

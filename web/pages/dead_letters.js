@@ -55,11 +55,11 @@ function WhatChanged({ group }) {
   const { data, error, reload } = useData(async (signal) => {
     // The group's letters of any time: it may have begun to fail before the time that is shown.
     const alike = group.filter.replace(/ AND create_time >= "[^"]*" AND create_time < "[^"]*"$/, '');
-    const [{ versions = [] }, { deadLetters = [] }] = await Promise.all([
+    const [{ versions = [] }, { deadLetters = [], nextPageToken = '' }] = await Promise.all([
       get(`/v1/${group.schedule}/versions`, {}, signal),
       get(`/v1/${group.schedule.split('/').slice(0, 2).join('/')}/deadLetters`, { filter: alike, orderBy: 'create_time', pageSize: 1 }, signal),
     ]);
-    return { versions, began: deadLetters[0]?.createTime ?? group.firstTime };
+    return { versions, began: deadLetters[0]?.createTime ?? group.firstTime, earlier: !deadLetters.length && nextPageToken };
   }, [group.schedule, group.error, group.firstTime]);
   if (error instanceof ApiError && error.status === 404) return html`<p>The schedule has been deleted, and its versions with it.</p>`;
   if (error && !data) return html`<${Failure} error=${error} retry=${reload} />`;
@@ -68,7 +68,7 @@ function WhatChanged({ group }) {
   const before = data.versions.filter((/** @type {any} */ version) => Date.parse(version.createTime) < began);
   // A version without changed fields has another name or other labels only.
   const version = before.find((/** @type {any} */ each) => each.changedFields?.length) ?? before[0];
-  return html`<p>First failure: <${Time} value=${data.began} /></p>
+  return html`<p>${data.earlier ? 'First failure of the time shown; it may have begun earlier: ' : 'First failure: '}<${Time} value=${data.began} /></p>
     <p>${version ? changeText(version, version === data.versions.at(-1), (began - Date.parse(version.createTime)) / 1000) : 'No version from before the first failure is kept.'}</p>`;
 }
 /** "Version 7, 12 min before the first failure: target, retry policy" @param {any} version @param {boolean} oldest @param {number} seconds */
@@ -96,7 +96,7 @@ function Groups({ tenant, query, turn, redrive }) {
   const hours = hoursOf(query) || DAY_HOURS;
   const filter = wordsFilterOf(query);
   const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/deadLetterGroups`, { filter, ...(hours === DAY_HOURS ? {} : { startTime: new Date(Date.now() - hours * 3600000).toISOString() }) }, signal),
-    [tenant, filter, hours, turn], (answer) => (answer?.more ? 60000 : 15000));
+    [tenant, filter, hours, turn], (answer) => (answer?.more || (answer?.groups ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ group) => sum + Number(group.count), 0) > 10000 ? 60000 : 15000));
   // The list below says what is wrong with the filter.
   if (error && !data && error.status !== 400) return html`<${Failure} error=${error} retry=${reload} />`;
   if (!data?.groups) return null;

@@ -28,7 +28,7 @@ export const issuers = () => (known ??= get('/ui/issuers').then((answer) => answ
 /** Begins a sign-in, and comes back to this view. @param {string} issuer */
 export const signInAddress = (issuer) => `/ui/sign-in?${new URLSearchParams({ issuer, return: location.pathname + location.search })}`;
 
-/** One tab at a time: an issuer takes the second use of a refresh token as theft. @param {() => Promise<boolean>} work */
+/** One tab at a time: an issuer takes the second use of a refresh token as theft, and a renewal under way would bring back a session that was ended. @template T @param {() => Promise<T>} work @returns {Promise<T>} */
 const alone = (work) => (navigator.locks ? navigator.locks.request('escapement-session', work) : work());
 /** @type {Promise<boolean>|null} */
 let renewing = null;
@@ -59,11 +59,11 @@ export async function readSession() {
 }
 /** @param {string} key */
 export async function signIn(key) {
-  adopt({ ...(await call('POST', '/ui/session', { body: { key } })), lost: false, signIns: session.signIns + 1 });
+  adopt({ ...(await alone(() => call('POST', '/ui/session', { body: { key } }))), lost: false, signIns: session.signIns + 1 });
 }
 /** Where the session of the issuer ends; undefined: nowhere else. @returns {Promise<string|undefined>} */
 export async function signOut() {
-  const { next } = await call('DELETE', '/ui/session');
+  const { next } = await alone(() => call('DELETE', '/ui/session'));
   adopt({});
   return next;
 }

@@ -526,8 +526,9 @@ TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& target_key,
   if (uses_ >= kUsesMax) return nullptr;
   ++uses_;
   TargetUse& use = target.uses.emplace(tenant, TargetUse(now)).first->second;
-  use.CountFor(statistics_.Of(TargetStatistics(tenant, TargetIdOf(target_key))),
-               statistics_.Of(TenantStatistics(tenant)));
+  use.CountFor(
+      statistics_.Of(TargetStatistics(tenant, TargetIdOf(target_key)), kStatisticsTargetHoursMax),
+      statistics_.Of(TenantStatistics(tenant)));
   return &use;
 }
 
@@ -573,6 +574,9 @@ void SendLoop::Release(SendTarget& room, uint64_t events) {
 
 std::map<std::string, SendTarget>::iterator SendLoop::Erase(
     std::map<std::string, SendTarget>::iterator target) {
+  // counted_.use may be one of its uses.
+  CountTogether(ToMicros(store_time_()));
+  counted_.use = nullptr;
   uses_ -= target->second.uses.size();
   if (target->second.of != nullptr) {
     TakeFrom<uint64_t>(target->second.of->rooms, 1);

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/statistics/testing/stored_sums.h"
 #include "common/storage/name_tables.h"
@@ -58,6 +59,20 @@ TEST_F(HandlerStatisticsTest, AcceptedEventsCountForTenantAndTarget) {
   EXPECT_EQ(target.errors, 0u);
   EXPECT_EQ(target.due, 0u) << "only tenants have due events";
   EXPECT_EQ(Sum(TargetStatistics("default", TargetIdOf("grpc:other"))).attempts, 1u);
+}
+
+// The handler forgets a target once nothing is out there, if it keeps many.
+TEST_F(HandlerStatisticsTest, TargetsThatAreForgottenAtOnceCount) {
+  constexpr int kTargets = 4200;
+  Start();
+  for (int i = 0; i < kTargets; ++i)
+    world_.AddOneOff(absl::StrCat("e", i), world_.now() + absl::Seconds(3), "one",
+                     absl::StrCat("target", i));
+  world_.Advance(absl::Seconds(5));
+  EXPECT_EQ(transport().sent.size(), static_cast<size_t>(kTargets));
+  const StatisticsSums all = Sum(tenant_);
+  EXPECT_EQ(all.due, static_cast<uint64_t>(kTargets));
+  EXPECT_EQ(all.attempts, static_cast<uint64_t>(kTargets));
 }
 
 TEST_F(HandlerStatisticsTest, LateEventsCountInTheMinuteInWhichTheyLeave) {

@@ -155,8 +155,13 @@ absl::StatusOr<LetterGroupsQuery> ReadLetterGroups(const v1::ListDeadLetterGroup
 }
 
 void LetterGroups::Add(const StoredDeadLetter& letter) {
-  Key key(IsOneOff(letter.record) ? std::string() : letter.record.schedule_id(),
-          ErrorOf(letter.record.reason()));
+  std::string schedule;
+  // Without its version's record nobody knows the id; the filter has the name as it is shown.
+  if (!IsOneOff(letter.record)) {
+    schedule = letter.record.schedule_id().empty() ? ScheduleName{letter.name.tenant, ""}.ToString()
+                                                   : letter.record.schedule_id();
+  }
+  Key key(std::move(schedule), ErrorOf(letter.record.reason()));
   auto found = groups_.find(key);
   if (found == groups_.end()) {
     if (groups_.size() >= kLetterGroupsCounted) {
@@ -197,7 +202,11 @@ v1::ListDeadLetterGroupsResponse LetterGroups::Answer(const LetterGroupsQuery& q
 void LetterGroups::Show(const LetterGroupsQuery& query, const Key& key, const Group& group,
                         v1::DeadLetterGroup& shown) const {
   const auto& [schedule_id, error] = key;
-  if (!schedule_id.empty()) shown.set_schedule(ScheduleName{query.tenant, schedule_id}.ToString());
+  if (absl::StrContains(schedule_id, '/')) {
+    shown.set_schedule(schedule_id);
+  } else if (!schedule_id.empty()) {
+    shown.set_schedule(ScheduleName{query.tenant, schedule_id}.ToString());
+  }
   shown.set_error(error);
   shown.set_count(group.count);
   SetTimestamp(ToMicros(group.first), *shown.mutable_first_time());

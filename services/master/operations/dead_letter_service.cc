@@ -146,7 +146,19 @@ void DeadLetterService::ListDeadLetterGroups(v1::ListDeadLetterGroupsRequest req
   absl::StatusOr<LetterGroupsQuery> query =
       ReadLetterGroups(request, *tenant, context_.client.NowLow());
   if (!query.ok()) return context_.Refuse(query.status(), std::move(done));
-  ListDeadLetterGroupsOf(context_, *std::move(query), std::move(done));
+  if (groupings_.fetch_add(1) >= kLetterGroupingsAtOnceMax) {
+    --groupings_;
+    return context_.Refuse(
+        ResourceExhausted("TOO_MANY_GROUPINGS", "too many calls group dead letters; try again",
+                          absl::Seconds(1)),
+        std::move(done));
+  }
+  ListDeadLetterGroupsOf(context_, *std::move(query),
+                         [this, done = std::move(done)](
+                             absl::StatusOr<v1::ListDeadLetterGroupsResponse> answer) mutable {
+                           --groupings_;
+                           done(std::move(answer));
+                         });
 }
 
 void DeadLetterService::GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done) {

@@ -1,10 +1,11 @@
 // DeadLetterService: events that failed for good, and what becomes of them.
 //
-// Threads: as master_apis.h. No state.
+// Threads: as master_apis.h.
 
 #ifndef SERVICES_MASTER_OPERATIONS_DEAD_LETTER_SERVICE_H_
 #define SERVICES_MASTER_OPERATIONS_DEAD_LETTER_SERVICE_H_
 
+#include <atomic>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -22,6 +23,10 @@
 #include "services/master/sweeps/sweep_loop.h"
 
 namespace escapement::master {
+
+// Calls of ListDeadLetterGroups under way; each takes up to a second of the executor in turns, and
+// some 10 MB.
+inline constexpr int kLetterGroupingsAtOnceMax = 4;
 
 class DeadLetterService {
  public:
@@ -43,6 +48,7 @@ class DeadLetterService {
   MasterContext& context_;
   const OperationLoop& loop_;
   const absl::Duration retention_;
+  std::atomic<int> groupings_ = 0;  // calls of ListDeadLetterGroups under way
 };
 
 // DeadLetterSweep: dead letters that are older than their retention, and operations that ended long

@@ -314,6 +314,8 @@ void PageDoor::RenewSession(HttpRequest request, const HttpResponder& respond) {
 
 void PageDoor::BeginSignIn(const HttpRequest& request, HttpResponder respond) {
   const std::string view = ReturnPath(QueryValue(request.query, "return"));
+  // A link of another site must not change who is signed in here.
+  if (IsCrossOrigin(request)) return respond(Redirect(view));
   sign_in_flow_->Begin(
       QueryValue(request.query, "issuer"), view,
       [request, view, respond = std::move(respond)](absl::StatusOr<auth::OidcSignIn::Begun> begun) {
@@ -345,7 +347,10 @@ HttpResponse PageDoor::Finished(const HttpRequest& request, auth::OidcSignIn::Fi
     // An answer that belongs to no sign-in is not worth an entry: anybody can send it.
     const Caller unknown{.principal = "unknown", .source = request.peer};
     gate_.OnAnswered(sign_in_, unknown, "", "", status);
-    if (absl::IsUnauthenticated(status)) NoteFailure(request);
+    // An issuer that says no, or a person who turns back, is no guess.
+    const bool guess =
+        !QueryValue(request.query, "code").empty() && QueryValue(request.query, "error").empty();
+    if (absl::IsUnauthenticated(status) && guess) NoteFailure(request);
   } else if (status.ok()) {
     status = AdmitSignIn(request, *finished.session).status();
   }

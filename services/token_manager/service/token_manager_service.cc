@@ -246,8 +246,11 @@ void TokenManagerService::ShowPolicies() {
 
 void TokenManagerService::TakeStatistics() {
   const absl::Time now = client().NowLow();
-  executor()->PostAfter(kStatisticsEvery, [this] { TakeStatistics(); });
-  if (now == absl::InfinitePast()) return;
+  if (now != absl::InfinitePast()) SamplePolicies(now);
+  executor()->PostAfter(statistics_.Step(now), [this] { TakeStatistics(); });
+}
+
+void TokenManagerService::SamplePolicies(absl::Time now) {
   for (const auto& [index, shard] : shards_) {
     for (const auto& [uid, policy] : shard->state().policies()) {
       if (policy->implicit() || !policy->known) continue;
@@ -256,12 +259,12 @@ void TokenManagerService::TakeStatistics() {
           statistics_.Of(PolicyStatistics(policy->tenant, policy->policy_id))->At(ToMicros(now));
       const uint64_t limit = policy->limits().max_concurrent;
       sums.held = std::max(sums.held, policy->held());
-      sums.waiting = std::max(sums.waiting, policy->waiting.queue().EligibleEvents(now));
+      // It visits every row, so once a minute.
+      if (sums.waiting == 0) sums.waiting = policy->waiting.queue().EligibleEvents(now);
       if (limit != RateLimit::kUnlimited)
         sums.max_concurrent = std::max(sums.max_concurrent, limit);
     }
   }
-  statistics_.Step(now);
 }
 
 void TokenManagerService::PlanNextStep(absl::Time now) {

@@ -83,6 +83,7 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   // Takes a sample of each policy for the statistics, and writes them, now and every
   // kStatisticsEvery.
   void TakeStatistics();
+  void SamplePolicies(absl::Time now);
   // Sets the gauges of policies, now and every kPolicyGaugesEvery: their ages grow without a step.
   void ShowPolicies();
 

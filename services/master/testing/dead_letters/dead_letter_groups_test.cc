@@ -262,5 +262,25 @@ TEST_F(DeadLetterGroupsTest, OtherCallsAreAnsweredMeanwhile) {
   EXPECT_EQ(grouped, true);
 }
 
+TEST_F(DeadLetterGroupsTest, MoreThanSomeAtOnceAreRefused) {
+  PutLetters(world_, 10, 0);
+  Pass();
+  int answered = 0;
+  std::vector<absl::Status> refused;
+  v1::ListDeadLetterGroupsRequest request;
+  request.set_parent("tenants/default");
+  for (int i = 0; i < kLetterGroupingsAtOnceMax + 2; ++i) {
+    world_.fixture.master->dead_letters().ListDeadLetterGroups(
+        request, [&](const absl::StatusOr<v1::ListDeadLetterGroupsResponse>& groups) {
+          groups.ok() ? void(++answered) : refused.push_back(groups.status());
+        });
+  }
+  world_.fixture.runtime.AdvanceBy(absl::Seconds(5));
+  EXPECT_EQ(answered, kLetterGroupingsAtOnceMax);
+  ASSERT_EQ(refused.size(), 2u);
+  EXPECT_EQ(ErrorReason(refused[0]), "TOO_MANY_GROUPINGS");
+  EXPECT_EQ(Groups().groups_size(), 1);  // there is room again
+}
+
 }  // namespace dead_letter_groups_test
 }  // namespace escapement::master
