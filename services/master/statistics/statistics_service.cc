@@ -231,7 +231,7 @@ std::optional<std::string> DeleteOldStatistics(const kv::ScanResult& page, absl:
   std::optional<std::string> kept;  // the subject of the last row, if it is kept
   for (const kv::Entry& entry : page.entries) {
     const std::optional<StatisticsRowName> name = DecodeStatisticsKey(entry.key);
-    if (!name.has_value()) continue;  // of a later version
+    if (!name.has_value()) continue;  // a later version has written it
     const bool old = (int64_t{name->hour} + 1) * kMinutesOfHour <= oldest;
     if (old) group.mutations.push_back(kv::Delete(kv::ColumnFamily::kPolicies, entry.key));
     kept = old ? std::nullopt : std::make_optional(name->subject);
