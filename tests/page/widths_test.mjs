@@ -63,6 +63,13 @@ function cutTexts() {
     pen.font = style(element).font;
     return pen.measureText(text).width;
   };
+  /** What shows of an element that scrolls down in a box of its own. */
+  const windowOf = (element) => {
+    for (let around = element; around && around !== document.body; around = around.parentElement) {
+      if (['auto', 'scroll'].includes(style(around).overflowY) && around.scrollHeight > around.clientHeight + 1) return around.getBoundingClientRect();
+    }
+    return { top: -Infinity, bottom: Infinity };
+  };
   const shown = []; // [element, box] of each line
   const texts = document.createTreeWalker(scope, NodeFilter.SHOW_TEXT);
   for (let node = texts.nextNode(); node; node = texts.nextNode()) {
@@ -75,7 +82,9 @@ function cutTexts() {
     range.selectNodeContents(node);
     const boxes = [...range.getClientRects()].filter((box) => box.width > 0);
     if (boxes.length >= 4 && !element.closest('pre') && node.data.trim().length / boxes.length < 4) say(element, node.data, `is squeezed to ${boxes.length} lines`);
-    if (!element.closest('header, .toasts')) for (const box of boxes) shown.push([element, box]);
+    const { top, bottom } = windowOf(element);
+    const floats = style(element).position === 'sticky'; // titles over the rows that scroll under them
+    if (!floats && !element.closest('header, .toasts')) for (const box of boxes) if (box.top >= top && box.bottom <= bottom) shown.push([element, box]);
     for (let around = element, inline = true; around && around !== document.body; around = around.parentElement) {
       const look = style(around);
       if (look.display === 'inline' || look.display === 'contents') continue;

@@ -75,5 +75,5 @@ export function RunBars({ schedule, header = false }) {
   const bars = !runs.length ? html`<span class="muted">${data ? '–' : ''}</span>` : html`<ol class="run-bars" aria-label=${`Runs of ${idOf(schedule.name)}. ${summary}`} onKeyDown=${onKey}>${runs.map((run, i) => html`<li key=${run.name}>
     <${Link} to=${runAddress(run.name)} tabindex=${i === focus ? 0 : -1} title=${runText(run)} aria-label=${runText(run)}>
       <span class=${`${runKind(run).tone}${isLate(run) ? ' late' : ''}`} style=${{ height: `${(100 * heightOf(run)) / (most || 1)}%` }}></span><//></li>`)}</ol>`;
-  return html`<div ref=${place} class=${header ? 'last-runs' : ''}>${bars}${header && summary && html`<p class="muted">${summary}.</p>`}</div>`;
+  return html`<div ref=${place} class=${header ? 'last-runs' : 'bars'}>${bars}${header && summary && html`<p class="muted">${summary}.</p>`}</div>`;
 }
