@@ -46,7 +46,8 @@ export async function firstViews(browser, platform) {
     const bytes = { files: 0, data: 0 };
     const kinds = new Map();
     const onRequest = (event) => kinds.set(event.requestId, /\/(v1|ui\/session|ui\/platform|metrics)/.test(event.request.url) ? 'data' : 'files');
-    const onFinish = (event) => void (bytes[kinds.get(event.requestId) ?? 'files'] += event.encodedDataLength);
+    // Calls of the view before may end only now.
+    const onFinish = (event) => void (kinds.has(event.requestId) && (bytes[kinds.get(event.requestId)] += event.encodedDataLength));
     cdp.on('Network.requestWillBeSent', onRequest);
     cdp.on('Network.loadingFinished', onFinish);
     await cdp.send('Network.clearBrowserCache');
