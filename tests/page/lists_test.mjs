@@ -94,6 +94,7 @@ test('rows of different heights fill the window wherever one scrolls', { timeout
   });
   assert.deepEqual(moves, []);
   page.check();
+  await page.context().unrouteAll({ behavior: 'wait' });
   await page.context().close();
 });
 
