@@ -13,16 +13,45 @@
 namespace escapement {
 namespace {
 
-constexpr int64_t kHourMicros = 3'600'000'000;
+constexpr int64_t kHourMicros = 60 * kMinuteMicros;
 // Events that are skipped end a moment before their due time. Events that end earlier than this
 // were never due.
-constexpr int64_t kMicrosAhead = 60'000'000;
+constexpr int64_t kMicrosAhead = kMinuteMicros;
 
 uint32_t HourOf(absl::Time time) {
   return static_cast<uint32_t>(std::max<int64_t>(ToMicros(time), 0) / kHourMicros);
 }
 
 }  // namespace
+
+void StatisticsSums::Add(const StatisticsSums& other) {
+  due += other.due;
+  succeeded += other.succeeded;
+  failed += other.failed;
+  others += other.others;
+  late += other.late;
+  lateness_max_micros = std::max(lateness_max_micros, other.lateness_max_micros);
+  attempts += other.attempts;
+  errors += other.errors;
+  // One process at a time has the policy.
+  held = std::max(held, other.held);
+  max_concurrent = std::max(max_concurrent, other.max_concurrent);
+  waiting = std::max(waiting, other.waiting);
+}
+
+StatisticsSums SumsOf(const storage::v1::MinuteRecord& minute) {
+  return {.due = minute.due(),
+          .succeeded = minute.succeeded(),
+          .failed = minute.failed(),
+          .others = minute.others(),
+          .late = minute.late(),
+          .lateness_max_micros = minute.lateness_max_micros(),
+          .attempts = minute.attempts(),
+          .errors = minute.errors(),
+          .held = minute.held(),
+          .max_concurrent = minute.max_concurrent(),
+          .waiting = minute.waiting()};
+}
 
 storage::v1::StatisticsRecord MinuteSums::Hour::Record() const {
   storage::v1::StatisticsRecord record;
@@ -45,8 +74,8 @@ storage::v1::StatisticsRecord MinuteSums::Hour::Record() const {
 }
 
 void MinuteSums::Subject::Find(int64_t micros) {
-  const int64_t minute = micros / static_cast<int64_t>(kMinuteMicros);
-  minute_begin_ = minute * static_cast<int64_t>(kMinuteMicros);
+  const int64_t minute = micros / kMinuteMicros;
+  minute_begin_ = minute * kMinuteMicros;
   const uint32_t hour = static_cast<uint32_t>(minute / 60);
   auto found = micros < sums_.oldest_micros_ ? hours_.end() : hours_.find(hour);
   if (found == hours_.end()) {

@@ -56,12 +56,16 @@ struct StatisticsSums {
   uint64_t held = 0;
   uint64_t max_concurrent = 0;
   uint64_t waiting = 0;
+
+  // The sums of both together: of lateness and of what a policy has, the greater one.
+  void Add(const StatisticsSums& other);
 };
+StatisticsSums SumsOf(const storage::v1::MinuteRecord& minute);
+
+inline constexpr int64_t kMinuteMicros = 60'000'000;
 
 class MinuteSums {
  private:
-  static constexpr uint64_t kMinuteMicros = 60'000'000;
-
   struct Hour {
     struct Minute {
       uint32_t minute = 0;  // 0 to 59
@@ -87,7 +91,8 @@ class MinuteSums {
     StatisticsSums& At(int64_t micros) {
       // As unsigned numbers: one comparison, and no overflow.
       if (hour_ == nullptr ||
-          static_cast<uint64_t>(micros) - static_cast<uint64_t>(minute_begin_) >= kMinuteMicros)
+          static_cast<uint64_t>(micros) - static_cast<uint64_t>(minute_begin_) >=
+              static_cast<uint64_t>(kMinuteMicros))
         Find(micros);
       hour_->changed = true;
       return *minute_;

@@ -195,7 +195,7 @@ test('durations are typed as people type them, and shown in the same words', { t
   await page.getByLabel('First wait, up to').fill('250ms');
   await page.getByLabel('Give up after').fill('60 d');
   await create.click();
-  // What the server refuses stands at its field in our words.
+  // The server's errors stand at their fields in our words.
   await main().locator('#field-retry-policy-max-age-error').getByText('Write a value from 1 ms to 30 d.').waitFor();
   await until(() => page.evaluate(() => document.activeElement.id === 'field-retry-policy-max-age'), 'the focus is on the wrong field');
   await page.getByLabel('Give up after').fill('2d');

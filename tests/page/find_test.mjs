@@ -498,7 +498,7 @@ test('a call is tried from /docs in the name of the one who is signed in', { tim
   assert.equal(request.headers()['x-escapement-csrf'], '1');
   await form.getByText(/^Status 200/).waitFor();
   assert.equal((await platform.api('GET', '/tenants/default/schedules/nightly-report')).state, 'PAUSED');
-  // What takes something away asks first; a wrong body is not sent.
+  // A call that deletes something asks first; a wrong body is not sent.
   form = await openOperation(page, 'deleteSchedule');
   let deletes = 0;
   page.on('request', (each) => void (each.method() === 'DELETE' && deletes++));

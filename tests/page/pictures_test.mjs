@@ -62,7 +62,7 @@ test('the overview shows what was due, delivered and failed', { timeout: 200000 
   const page = await openPage(browser, platform);
   await shows(page, EVENTS, 'Delivered', '7');
   await shows(page, EVENTS, 'Failed', '3');
-  // Those of the policy that have a token were sent and have not ended.
+  // Events of the policy with a token were sent and have not ended.
   await until(async () => Number(await total(page, EVENTS, 'Due').innerText()) >= 10, 'ten were due');
   const rows = await values(page, EVENTS);
   assert.equal(rows.length, 60);

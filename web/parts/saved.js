@@ -1,4 +1,4 @@
-// What the browser keeps for a tenant: views with a name, and recent choices of the palette. If it denies storage, they last as long
+// The browser keeps for each tenant views with a name, and recent choices of the palette. If it denies storage, they last as long
 // as the page is open.
 import { html, useEffect, useState } from './view.js';
 import { Link, readRoute } from './router.js';

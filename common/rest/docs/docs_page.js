@@ -2,7 +2,7 @@
 'use strict';
 
 let api;
-// Who calls, by the session of the page at /ui: principal, role and tenant. null if the server requires a sign-in.
+// The caller, by the session of the page at /ui: principal, role and tenant. null if the server requires a sign-in.
 let caller = null;
 
 const OPTIONS_MAX = 20;  // of a parameter

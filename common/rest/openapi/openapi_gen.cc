@@ -5,9 +5,11 @@
 
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "common/base/bounded_json.h"
 #include "common/rest/openapi/openapi_document.h"
 
 namespace {
@@ -37,12 +39,12 @@ int main(int argc, char** argv) {
     std::cerr << "openapi_gen: cannot read " << argv[1] << "\n";
     return 1;
   }
-  std::ifstream examples(argv[2], std::ios::binary);
-  escapement::rest::OpenApiInfo info = {
-      .title = "Escapement",
-      .version = "v1",
-      .description = kDescription,
-      .examples = escapement::rest::Json::parse(examples, nullptr, /*allow_exceptions=*/false)};
+  std::ifstream file(argv[2], std::ios::binary);
+  const std::string examples{std::istreambuf_iterator<char>(file), {}};
+  escapement::rest::OpenApiInfo info = {.title = "Escapement",
+                                        .version = "v1",
+                                        .description = kDescription,
+                                        .examples = escapement::ParseBoundedJson(examples)};
   std::vector<std::string> services;
   for (int i = 4; i < argc; ++i) {
     const std::string argument = argv[i];

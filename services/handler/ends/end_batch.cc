@@ -113,12 +113,17 @@ void NoteEnds(absl::Span<const Outcome> outcomes, storage::v1::RunPartRecord& pa
   part.set_last_end_time_micros(last);
 }
 
+// False: the events are judged or sent again, or they are not this handler's.
+bool EndsEvents(EndKind kind) {
+  return kind == EndKind::kSucceeded || kind == EndKind::kFailed || kind == EndKind::kSkipped ||
+         kind == EndKind::kExpired || kind == EndKind::kCancelled;
+}
+
 // Counts `count` events that have ended like the first outcome.
 void CountInRun(absl::Span<const Outcome> outcomes, uint64_t count, bool several,
                 storage::v1::RunPartRecord& part) {
   const Outcome& first = outcomes.front();
-  const bool ends = first.kind == EndKind::kSucceeded || first.kind == EndKind::kFailed ||
-                    first.kind == EndKind::kSkipped || first.kind == EndKind::kCancelled;
+  const bool ends = EndsEvents(first.kind);
   if (ends && first.attempts == 0) part.set_never_started(part.never_started() + count);
   if (ends && several) NoteEnds(outcomes, part);
   switch (first.kind) {
@@ -167,6 +172,7 @@ std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind) 
 
 void CountEnded(const ClaimedEntry& entry, EndKind kind, uint32_t attempts, uint64_t count,
                 EndedEvents& ended) {
+  if (!EndsEvents(kind)) return;
   ended.Add(entry.event.tenant(), OutcomeKindOf(kind), count,
             attempts == 0 ? ToMicros(entry.key.due_time) : 0);
 }
@@ -451,9 +457,7 @@ void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const RunPart
     case EndKind::kResend:
       CHECK(false) << "no end of a claimed event";
   }
-  if (first.kind != EndKind::kRetry && first.kind != EndKind::kReturn &&
-      first.kind != EndKind::kGone)
-    CountEnded(entry, first.kind, first.attempts, count, batch.ended);
+  CountEnded(entry, first.kind, first.attempts, count, batch.ended);
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);

@@ -52,7 +52,8 @@ void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, ui
 
 void PutParts(const RunParts& parts, kv::Group& group);
 
-// Counts `count` events of the entry that end so for statistics. `attempts`: how many have begun.
+// Counts `count` events of the entry for statistics, if this kind ends them. `attempts`: how many
+// have begun.
 void CountEnded(const ClaimedEntry& entry, EndKind kind, uint32_t attempts, uint64_t count,
                 EndedEvents& ended);
 

@@ -297,9 +297,7 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
                                                           : metrics.skipped;
       const storage::v1::EventRecord& event = row.end.entry.event;
       count.Increment(event.count());
-      if (row.end.kind != EndKind::kPark && row.end.kind != EndKind::kMove &&
-          row.end.kind != EndKind::kGone)
-        CountEnded(row.end.entry, row.end.kind, event.attempts(), event.count(), ended);
+      CountEnded(row.end.entry, row.end.kind, event.attempts(), event.count(), ended);
     }
     if (!applied) continue;
     for (QueuedRow& rest : group.rests) {

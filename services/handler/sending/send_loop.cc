@@ -77,7 +77,6 @@ constexpr size_t kUsesMax = 16'384;
 // Forgotten targets that are known to answer. Above this, all of them begin small again.
 constexpr size_t kKnownTargetsMax = 65'536;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
-constexpr int64_t kMicrosOfMinute = 60'000'000;
 
 // Between a target's key and a group in the key of a room.
 constexpr char kGroupSeparator[] = "\n";
@@ -102,7 +101,7 @@ std::string GroupOf(const ClaimedEntry& entry) {
 }
 
 bool IsInMinute(int64_t micros, int64_t begin) {
-  return micros >= begin && micros - begin < kMicrosOfMinute;
+  return micros >= begin && micros - begin < kMinuteMicros;
 }
 
 bool AsksForPause(const DeliveryResult& result) {
@@ -384,8 +383,8 @@ void SendLoop::CountInStatistics(const Slot& slot, const ClaimedEntry& entry, De
     if (attempts.first == 0) {
       attempts.due_micros = due;
       attempts.sent_micros = sent;
-      counted_.due_minute = due - due % kMicrosOfMinute;
-      counted_.sent_minute = sent - sent % kMicrosOfMinute;
+      counted_.due_minute = due - due % kMinuteMicros;
+      counted_.sent_minute = sent - sent % kMinuteMicros;
     }
     ++attempts.first;
     if (sent - due > kLateMicros) ++attempts.late;

@@ -211,6 +211,11 @@ absl::Status TooManyForecasts() {
                            absl::Seconds(1));
 }
 
+absl::Status TooManyGroupings() {
+  return ResourceExhausted("TOO_MANY_GROUPINGS", "too many calls group dead letters; try again",
+                           absl::Seconds(1));
+}
+
 absl::Status Contended(absl::string_view resource) {
   return Aborted(
       "CONTENDED",

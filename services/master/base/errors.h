@@ -99,6 +99,8 @@ absl::Status TooManyOperations(absl::string_view tenant);
 // forecast may; so many are under way.
 absl::Status ForecastTooLarge();
 absl::Status TooManyForecasts();
+// RESOURCE_EXHAUSTED, reason TOO_MANY_GROUPINGS: so many calls group dead letters.
+absl::Status TooManyGroupings();
 
 // ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
 absl::Status Contended(absl::string_view resource);

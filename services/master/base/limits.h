@@ -386,6 +386,9 @@ inline constexpr uint32_t kGroupedLettersAtOnce = 200;
 inline constexpr size_t kLetterGroupsCounted = 10'000;
 // Groups of one answer, the largest first.
 inline constexpr size_t kLetterGroupsMax = 200;
+// Calls of ListDeadLetterGroups under way in one master; further ones are refused for a moment.
+// Each takes up to a second of the executor, in turns, and some 10 MB.
+inline constexpr int kLetterGroupingsAtOnceMax = 4;
 // Dead letters that one step of an operation handles, and the rows and bytes that it reads to find
 // them. Bounds the size of its commit.
 inline constexpr size_t kOperationLettersMax = 200;

@@ -155,13 +155,10 @@ absl::StatusOr<LetterGroupsQuery> ReadLetterGroups(const v1::ListDeadLetterGroup
 }
 
 void LetterGroups::Add(const StoredDeadLetter& letter) {
-  std::string schedule;
-  // Without its version's record nobody knows the id; the filter has the name as it is shown.
-  if (!IsOneOff(letter.record)) {
-    schedule = letter.record.schedule_id().empty() ? ScheduleName{letter.name.tenant, ""}.ToString()
-                                                   : letter.record.schedule_id();
-  }
-  Key key(std::move(schedule), ErrorOf(letter.record.reason()));
+  const std::string name = ScheduleNameOf(letter);
+  // The id is unknown if the version's record is gone; the filter then has the name.
+  const std::string& id = letter.record.schedule_id();
+  Key key(name.empty() || id.empty() ? name : id, ErrorOf(letter.record.reason()));
   auto found = groups_.find(key);
   if (found == groups_.end()) {
     if (groups_.size() >= kLetterGroupsCounted) {
@@ -171,6 +168,7 @@ void LetterGroups::Add(const StoredDeadLetter& letter) {
     found = groups_.emplace(std::move(key), Group()).first;
     found->second.last = letter.name.time;
     found->second.latest = ToString(letter.name);
+    found->second.schedule = name;
   }
   Group& group = found->second;
   ++group.count;
@@ -201,19 +199,15 @@ v1::ListDeadLetterGroupsResponse LetterGroups::Answer(const LetterGroupsQuery& q
 
 void LetterGroups::Show(const LetterGroupsQuery& query, const Key& key, const Group& group,
                         v1::DeadLetterGroup& shown) const {
-  const auto& [schedule_id, error] = key;
-  if (absl::StrContains(schedule_id, '/')) {
-    shown.set_schedule(schedule_id);
-  } else if (!schedule_id.empty()) {
-    shown.set_schedule(ScheduleName{query.tenant, schedule_id}.ToString());
-  }
+  const auto& [schedule, error] = key;
+  shown.set_schedule(group.schedule);
   shown.set_error(error);
   shown.set_count(group.count);
   SetTimestamp(ToMicros(group.first), *shown.mutable_first_time());
   SetTimestamp(ToMicros(group.last), *shown.mutable_last_time());
   for (const uint32_t part : group.parts) shown.add_counts(part);
   shown.set_latest(group.latest);
-  shown.set_filter(FilterOfGroup(query.filter, schedule_id, error, start_, end_));
+  shown.set_filter(FilterOfGroup(query.filter, schedule, error, start_, end_));
 }
 
 void ListDeadLetterGroupsOf(MasterContext& context, LetterGroupsQuery query,

@@ -50,12 +50,14 @@ class LetterGroups {
   v1::ListDeadLetterGroupsResponse Answer(const LetterGroupsQuery& query, bool complete) const;
 
  private:
-  using Key = std::pair<std::string, std::string>;  // schedule id (empty: one-off events), error
+  // The schedule as filters have it (empty: one-off events), and the error.
+  using Key = std::pair<std::string, std::string>;
   struct Group {
     int64_t count = 0;
     absl::Time first, last;
     std::array<uint32_t, kLetterGroupParts> parts = {};
-    std::string latest;  // the name of the last dead letter
+    std::string latest;    // the name of the last dead letter
+    std::string schedule;  // its name
   };
 
   void Show(const LetterGroupsQuery& query, const Key& key, const Group& group,

@@ -148,10 +148,7 @@ void DeadLetterService::ListDeadLetterGroups(v1::ListDeadLetterGroupsRequest req
   if (!query.ok()) return context_.Refuse(query.status(), std::move(done));
   if (groupings_.fetch_add(1) >= kLetterGroupingsAtOnceMax) {
     --groupings_;
-    return context_.Refuse(
-        ResourceExhausted("TOO_MANY_GROUPINGS", "too many calls group dead letters; try again",
-                          absl::Seconds(1)),
-        std::move(done));
+    return context_.Refuse(TooManyGroupings(), std::move(done));
   }
   ListDeadLetterGroupsOf(context_, *std::move(query),
                          [this, done = std::move(done)](

@@ -24,10 +24,6 @@
 
 namespace escapement::master {
 
-// Calls of ListDeadLetterGroups under way; each takes up to a second of the executor in turns, and
-// some 10 MB.
-inline constexpr int kLetterGroupingsAtOnceMax = 4;
-
 class DeadLetterService {
  public:
   // `context` and `loop` outlive the service. `retention`: how long dead letters are kept.

@@ -132,9 +132,18 @@ HttpResponse FailedSignIn(std::string view, const absl::Status& status) {
   return Redirect(std::move(view));
 }
 
-absl::Status OnlyThePage() {
+absl::Status CheckThePage(const HttpRequest& request) {
+  if (!IsCrossOrigin(request) && !request.Header(kCsrfHeader).empty()) return absl::OkStatus();
   return MakeError(absl::StatusCode::kPermissionDenied, "CSRF_HEADER_MISSING",
                    absl::StrCat("only the page itself may call, with ", kCsrfHeader));
+}
+
+// The head of a request, for the gate, whose client shows this credential.
+HttpRequest WithCredential(const HttpRequest& request, const std::string& credential) {
+  HttpRequest head;
+  head.headers = {{"authorization", "Bearer " + credential}};
+  head.peer = request.peer;
+  return head;
 }
 
 // The key of a sign-in.
@@ -275,8 +284,7 @@ void PageDoor::Session(HttpRequest request, const HttpResponder& respond) {
       renew_after = sign_in_flow_->RenewAfter(SessionCredential(request).value_or(""));
     return respond(JsonAnswer(Show(**caller, renew_after)));
   }
-  if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty())
-    return respond(rest::ErrorAnswer(OnlyThePage()));
+  if (auto status = CheckThePage(request); !status.ok()) return respond(rest::ErrorAnswer(status));
   if (request.method == "POST") return SignIn(request, respond);
   if (request.method == "DELETE") return SignOut(request, respond);
   respond({.status = 405, .headers = {{"Allow", "GET, POST, DELETE"}}});
@@ -295,16 +303,12 @@ void PageDoor::SignOut(const HttpRequest& request, const HttpResponder& respond)
 }
 
 void PageDoor::RenewSession(HttpRequest request, const HttpResponder& respond) {
-  if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty())
-    return respond(rest::ErrorAnswer(OnlyThePage()));
+  if (auto status = CheckThePage(request); !status.ok()) return respond(rest::ErrorAnswer(status));
   const std::string session = SessionCredential(request).value_or("");
   sign_in_flow_->Renew(
       session, [this, request = std::move(request), respond](absl::StatusOr<std::string> renewed) {
         if (!renewed.ok()) return respond(rest::ErrorAnswer(renewed.status()));
-        HttpRequest head;
-        head.headers = {{"authorization", "Bearer " + *renewed}};
-        head.peer = request.peer;
-        const auto caller = Admit(get_session_, head);
+        const auto caller = Admit(get_session_, WithCredential(request, *renewed));
         if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
         HttpResponse response = JsonAnswer(Show(**caller, sign_in_flow_->RenewAfter(*renewed)));
         AddCookies(response, {BeginSessionCookie(request, *renewed)});
@@ -380,10 +384,7 @@ void PageDoor::SignIn(const HttpRequest& request, const HttpResponder& respond) 
 PageDoor::Admitted PageDoor::AdmitSignIn(const HttpRequest& request,
                                          const std::string& credential) {
   if (absl::Status status = CheckFailures(request); !status.ok()) return status;
-  HttpRequest head;
-  head.headers = {{"authorization", "Bearer " + credential}};
-  head.peer = request.peer;
-  Admitted caller = Admit(sign_in_, head);
+  Admitted caller = Admit(sign_in_, WithCredential(request, credential));
   if (caller.ok()) {
     gate_.OnAnswered(sign_in_, **caller, "", "", absl::OkStatus());
   } else if (absl::IsUnauthenticated(caller.status())) {

@@ -3,17 +3,15 @@
 //   GET    /ui, /ui/…            index.html: the page reads the rest of the path itself
 //   GET    /ui/files/{version}/  the page's files; they never change under one version
 //   POST   /ui/session           signs in: {"key": "esc_…"}, or Authorization: Bearer
-//   GET    /ui/session           who the caller is: principal, role, tenant, and renewAfter:
-//   seconds
+//   GET    /ui/session           the caller: principal, role, tenant, and renewAfter: seconds
 //                                until its session should be renewed, if it can be
 //   DELETE /ui/session           signs out; says where the issuer's own session ends, if it has one
 //   POST   /ui/session/renewal   renews a session that a sign-in with an issuer began
 //   GET    /ui/issuers           the issuers with which people sign in
 //   GET    /ui/sign-in           ?issuer=…&return=…: begins such a sign-in (oidc_sign_in.h)
 //   GET    /ui/signed-in         the issuer redirects here. The session begins, and the browser
-//   gets
-//                                to the view that it asked for; after a failure with ?sign_in=
-//                                state, refused, no_rights, invalid, wait or unavailable
+//                                gets to the view that it asked for; after a failure with
+//                                ?sign_in= state, refused, no_rights, invalid, wait or unavailable
 //   GET    /ui/platform          instances and the leases that they own; for callers of all tenants
 //
 // The gate decides who the caller is. The rest of the page's data comes from REST. Sign-ins are

@@ -22,7 +22,6 @@
 namespace escapement::master {
 namespace {
 
-constexpr int64_t kMicrosOfMinute = 60'000'000;
 constexpr int64_t kMinutesOfHour = 60;
 constexpr absl::Duration kDefaultTime = absl::Hours(1);
 // Rows of one turn of the executor. Each has up to 60 minutes, so a turn takes about a millisecond.
@@ -75,12 +74,12 @@ void ReadTimes(const v1::ListStatisticsRequest& request, absl::Time now, Statist
   }
   if (!end.has_value() || !start.has_value()) return;
   if (*end <= *start) return violations.Add("end_time", "must be after start_time");
-  if (FloorDiv(*end - *start - 1, kMicrosOfMinute) / query.step >= kStatisticsStepsMax) {
+  if (FloorDiv(*end - *start - 1, kMinuteMicros) / query.step >= kStatisticsStepsMax) {
     return violations.Add("step", absl::StrCat("must be longer: the time may have at most ",
                                                kStatisticsStepsMax, " steps"));
   }
-  query.start = FloorDiv(*start, kMicrosOfMinute);
-  query.end = FloorDiv(*end - 1, kMicrosOfMinute) + 1;
+  query.start = FloorDiv(*start, kMinuteMicros);
+  query.end = FloorDiv(*end - 1, kMinuteMicros) + 1;
 }
 
 }  // namespace
@@ -97,21 +96,6 @@ absl::StatusOr<StatisticsQuery> ReadStatisticsQuery(const v1::ListStatisticsRequ
 }
 
 namespace {
-
-void AddMinute(const storage::v1::MinuteRecord& minute, StatisticsSums& sums) {
-  sums.due += minute.due();
-  sums.succeeded += minute.succeeded();
-  sums.failed += minute.failed();
-  sums.others += minute.others();
-  sums.late += minute.late();
-  sums.lateness_max_micros = std::max(sums.lateness_max_micros, minute.lateness_max_micros());
-  sums.attempts += minute.attempts();
-  sums.errors += minute.errors();
-  // One process at a time has the policy.
-  sums.held = std::max(sums.held, minute.held());
-  sums.max_concurrent = std::max(sums.max_concurrent, minute.max_concurrent());
-  sums.waiting = std::max(sums.waiting, minute.waiting());
-}
 
 void ShowSums(StatisticsQuery::Of of, const StatisticsSums& sums, v1::Statistics& shown) {
   if (of == StatisticsQuery::Of::kPolicy) {
@@ -140,7 +124,7 @@ class StatisticsReading : public std::enable_shared_from_this<StatisticsReading>
     const int64_t minutes = query_.end - query_.start;
     steps_.resize(static_cast<size_t>((minutes - 1) / query_.step + 1));
     const absl::Time oldest = context_.client.NowLow() - kStatisticsKeptFor;
-    const int64_t first = std::max(query_.start, ToMicros(oldest) / kMicrosOfMinute);
+    const int64_t first = std::max(query_.start, ToMicros(oldest) / kMinuteMicros);
     position_ = StatisticsKeyFrom(query_.subject, HourOf(first));
     end_ = StatisticsKeyFrom(query_.subject, HourOf(query_.end + kMinutesOfHour - 1));
   }
@@ -186,16 +170,16 @@ class StatisticsReading : public std::enable_shared_from_this<StatisticsReading>
 
   void Add(int64_t at, const storage::v1::MinuteRecord& minute) {
     if (at < query_.start || at >= query_.end) return;
-    AddMinute(minute, steps_[static_cast<size_t>((at - query_.start) / query_.step)]);
+    steps_[static_cast<size_t>((at - query_.start) / query_.step)].Add(SumsOf(minute));
   }
 
   void Answer() {
     v1::ListStatisticsResponse response;
-    SetDuration(query_.step * kMicrosOfMinute, *response.mutable_step());
+    SetDuration(query_.step * kMinuteMicros, *response.mutable_step());
     int64_t at = query_.start;
     for (const StatisticsSums& sums : steps_) {
       v1::Statistics& shown = *response.add_statistics();
-      SetTimestamp(at * kMicrosOfMinute, *shown.mutable_start_time());
+      SetTimestamp(at * kMinuteMicros, *shown.mutable_start_time());
       ShowSums(query_.of, sums, shown);
       at += query_.step;
     }
@@ -226,7 +210,7 @@ namespace {
 
 std::optional<std::string> DeleteOldStatistics(const kv::ScanResult& page, absl::Time now,
                                                kv::Commit& commit) {
-  const int64_t oldest = ToMicros(now - kStatisticsKeptFor) / kMicrosOfMinute;
+  const int64_t oldest = ToMicros(now - kStatisticsKeptFor) / kMinuteMicros;
   kv::Group& group = commit.groups.emplace_back();
   std::optional<std::string> kept;  // the subject of the last row, if it is kept
   for (const kv::Entry& entry : page.entries) {
