@@ -1,6 +1,6 @@
 // One change of many schedules: counted and asked first, with few calls at once, shown with its progress and what failed. It goes on
 // while the user looks at other views, and stops when the user says so.
-import { html, useEffect, useState } from './view.js';
+import { changes, html, useEffect } from './view.js';
 import { address, Link } from './router.js';
 import { get, post } from './api.js';
 import { Progress } from './basics.js';
@@ -30,9 +30,8 @@ export const VERBS = {
  */
 /** The present change, or the last one until it is dismissed. @type {{change: Change|null}} */
 export const bulk = { change: null };
-/** @type {Set<() => void>} */
-const listeners = new Set();
-const changed = () => listeners.forEach((listener) => listener());
+const steps = changes();
+const changed = steps.tell;
 const busy = () => bulk.change !== null && bulk.change.state !== 'ended';
 addEventListener('beforeunload', (event) => {
   if (busy()) event.preventDefault();
@@ -155,12 +154,7 @@ const dismiss = () => {
 
 /** The progress of the change, and afterwards what failed. @param {{onEnd: () => void}} props */
 export function BulkProgress({ onEnd }) {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((turn) => turn + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  steps.use(() => ({}));
   const change = bulk.change;
   const ended = change?.state === 'ended';
   useEffect(() => {

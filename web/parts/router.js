@@ -1,5 +1,5 @@
 // Addresses: /ui/{tenant}/{page}/…?filters. Everything that a view shows follows from its address, so each can be linked.
-import { html, useEffect, useState } from './view.js';
+import { changes, html } from './view.js';
 
 /** @typedef {{tenant: string, parts: string[], query: URLSearchParams}} Route */
 
@@ -18,14 +18,12 @@ export function readRoute() {
   return { tenant, parts: parts.filter(Boolean), query: new URLSearchParams(location.search) };
 }
 
-/** @type {Set<() => void>} */
-const listeners = new Set();
+const routes = changes();
 /** True from a change of the view until its heading has got the focus. */
 export const moved = { pending: false };
 /** Asked before the view is left; false keeps it. @type {Set<() => boolean>} */
 export const guards = new Set();
-const changed = () => listeners.forEach((listener) => listener());
-addEventListener('popstate', changed);
+addEventListener('popstate', routes.tell);
 
 /**
  * The address of a view.
@@ -47,7 +45,7 @@ export function go(to, { replace = false, quiet = false } = {}) {
   else history.pushState(null, '', to);
   if (quiet) return;
   if (!replace) scrollTo(0, 0);
-  changed();
+  routes.tell();
 }
 
 /** Changes parameters of this view's address. @param {Record<string, string|undefined>} changes @param {{replace?: boolean, quiet?: boolean}} [options] */
@@ -61,15 +59,7 @@ export function setQuery(changes, options) {
   go(location.pathname + (search ? `?${search}` : ''), options);
 }
 
-export function useRoute() {
-  const [route, setRoute] = useState(readRoute);
-  useEffect(() => {
-    const listener = () => setRoute(readRoute());
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
-  return route;
-}
+export const useRoute = () => routes.use(readRoute);
 
 /** A link to a view of this page. @param {any} props */
 export function Link({ to, children, ...rest }) {

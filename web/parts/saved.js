@@ -1,6 +1,6 @@
 // The browser keeps for each tenant views with a name, and recent choices of the palette. If it denies storage, they last as long
 // as the page is open.
-import { html, useEffect, useState } from './view.js';
+import { changes, html } from './view.js';
 import { Link, readRoute } from './router.js';
 import { ask, say } from './dialog.js';
 
@@ -12,9 +12,8 @@ const NAME_MAX = 60; // characters of a view's name
 
 /** Lists that could not be stored. @type {Map<string, string>} */
 const unstored = new Map();
-/** @type {Set<() => void>} */
-const listeners = new Set();
-addEventListener('storage', () => listeners.forEach((listener) => listener()));
+const stored = changes();
+addEventListener('storage', stored.tell);
 
 /** @param {string} kind 'views' or 'recent' @param {string} tenant @returns {Place[]} */
 function read(kind, tenant) {
@@ -41,7 +40,7 @@ function write(kind, tenant, places) {
   } catch {
     unstored.set(name, text);
   }
-  listeners.forEach((listener) => listener());
+  stored.tell();
 }
 
 /** @param {string} tenant */
@@ -80,12 +79,7 @@ async function copyLink() {
 
 /** The views of this list: open, save, delete, share. */
 export function SavedViews() {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((turn) => turn + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  stored.use(() => ({}));
   const { tenant } = readRoute();
   const views = savedViews(tenant).filter((each) => new URL(each.to, location.href).pathname === location.pathname);
   const present = presentView();
