@@ -16,6 +16,8 @@ constexpr uint8_t kCalendar = 2;
 constexpr uint8_t kCalendarUser = 3;
 constexpr uint8_t kCalendarMark = 4;
 constexpr uint8_t kRetiming = 5;
+constexpr uint8_t kSubscription = 7;
+constexpr uint8_t kSubscriptionState = 8;
 
 }  // namespace
 
@@ -127,6 +129,20 @@ std::optional<RetimingProgress> DecodeRetimingProgress(absl::string_view value) 
   while (reader.ok() && !reader.done()) progress.failed.push_back(reader.Id());
   if (!reader.ok()) return std::nullopt;
   return progress;
+}
+
+std::string SubscriptionKey(absl::string_view tenant, absl::string_view subscription_id) {
+  return KeyWriter(SubscriptionPrefix(tenant)).Text(subscription_id).Take();
+}
+
+std::string SubscriptionPrefix(absl::string_view tenant) {
+  return KeyWriter(SubscriptionPrefix()).Text(tenant).Take();
+}
+
+std::string SubscriptionPrefix() { return KeyWriter().U8(kSubscription).Take(); }
+
+std::string SubscriptionStateKey(absl::string_view tenant, absl::string_view subscription_id) {
+  return KeyWriter().U8(kSubscriptionState).Text(tenant).Text(subscription_id).Take();
 }
 
 Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id) {

@@ -19,8 +19,8 @@ class PolicyRecord;
 class ThrottleRecord;
 }  // namespace storage::v1
 
-// The column family `policies`: throttling policies and calendars, and which schedules refer to
-// them.
+// The column family `policies`: throttling policies and calendars, which schedules refer to them,
+// and subscriptions.
 //
 // 0 (u8), tenant (text), policy id (text) → PolicyRecord
 //
@@ -40,6 +40,10 @@ class ThrottleRecord;
 // may still have former days of it.
 //
 // 6 (u8) … → statistics: statistics_table.h has these keys.
+//
+// 7 (u8), tenant (text), subscription id (text) → SubscriptionRecord
+//
+// 8 (u8), tenant (text), subscription id (text) → SubscriptionStateRecord
 //
 // The uid of a policy or calendar is a hash of its name. If it is created again it may have the
 // same uid, because nothing of a deleted one remains.
@@ -95,6 +99,12 @@ struct RetimingProgress {
 std::string EncodeRetimingProgress(const RetimingProgress& progress);
 // nullopt also if it has a field that this version does not know.
 std::optional<RetimingProgress> DecodeRetimingProgress(absl::string_view value);
+
+std::string SubscriptionKey(absl::string_view tenant, absl::string_view subscription_id);
+// The prefix of all subscriptions of a tenant, in the order of their ids; of all tenants.
+std::string SubscriptionPrefix(absl::string_view tenant);
+std::string SubscriptionPrefix();
+std::string SubscriptionStateKey(absl::string_view tenant, absl::string_view subscription_id);
 
 Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id);
 // The uid under which rows with this throttle wait: their policy's or, without a policy, the

@@ -172,6 +172,12 @@ absl::Status TooManyCalendars(absl::string_view tenant) {
                            absl::Minutes(1));
 }
 
+absl::Status TooManySubscriptions(absl::string_view tenant) {
+  return ResourceExhausted(
+      "TOO_MANY_SUBSCRIPTIONS",
+      absl::StrCat(tenant, " has as many subscriptions as it may; delete some"), absl::Minutes(1));
+}
+
 absl::Status ScheduleDeleted(absl::string_view resource) {
   return FailedPrecondition("SCHEDULE_DELETED", absl::StrCat(resource, " has been deleted"),
                             {{"resource", std::string(resource)}});

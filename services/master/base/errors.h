@@ -83,6 +83,8 @@ absl::Status CalendarMissing(absl::string_view calendar, absl::string_view field
 absl::Status CalendarInUse(absl::string_view resource, absl::string_view user);
 // RESOURCE_EXHAUSTED, reason TOO_MANY_CALENDARS: the tenant has as many as it may.
 absl::Status TooManyCalendars(absl::string_view tenant);
+// RESOURCE_EXHAUSTED, reason TOO_MANY_SUBSCRIPTIONS: the tenant has as many as it may.
+absl::Status TooManySubscriptions(absl::string_view tenant);
 
 // FAILED_PRECONDITION, reasons SCHEDULE_DELETED / RUN_CANCELLED / EVENT_ID_TAKEN: why an event
 // cannot be redriven. EVENT_ID_TAKEN: another event has the client-chosen id by now.

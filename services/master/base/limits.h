@@ -311,6 +311,43 @@ inline constexpr int kAccountLoopShare = 100;
 // From the end of one step to the begin of the next.
 inline constexpr absl::Duration kAccountLoopEvery = absl::Seconds(5);
 
+// Subscriptions of one tenant; further ones are refused.
+inline constexpr int64_t kSubscriptionsMax = 100;
+inline constexpr absl::Duration kLateByMin = absl::Seconds(1);
+inline constexpr absl::Duration kLateByMax = absl::Hours(24 * 30);
+inline constexpr absl::Duration kLateByDefault = absl::Minutes(5);
+// Subscriptions that one read takes: each may have some 200 KiB of certificates.
+inline constexpr uint32_t kSubscriptionsAtOnce = 16;
+// Between two rounds of checks of all subscriptions, and between two checks of one subscription.
+inline constexpr absl::Duration kNotifyEvery = absl::Seconds(10);
+// Each check is followed by a pause so many times as long: so checks take less than a twentieth of
+// a core. The pause has a bound, because a check may have waited for the store.
+inline constexpr int kNotifyShare = 20;
+inline constexpr absl::Duration kNotifyPauseMax = absl::Minutes(1);
+// A check covers at most so much time. After a longer outage the next ones catch up.
+inline constexpr absl::Duration kCheckedRangeMax = absl::Minutes(10);
+// A problem is reported again no sooner than this.
+inline constexpr absl::Duration kNotifyAgainAfter = absl::Hours(1);
+// Runs that have not ended, and problems, that one subscription follows: they are in one record of
+// some 2 MiB. Further ones are not reported.
+inline constexpr size_t kOpenRunsMax = 5000;
+inline constexpr size_t kOpenRunsOfSchedule = 10;
+inline constexpr size_t kProblemsMax = 1000;
+// A problem of which nothing new has been found for so long is forgotten.
+inline constexpr absl::Duration kProblemKeptFor = absl::Hours(24 * 7);
+inline constexpr int kProblemsShown = 100;  // by GetSubscription
+// Problems that one message has, and as many ends of problems: it says how many more there are.
+inline constexpr size_t kMessageProblemsMax = 50;
+inline constexpr size_t kProblemDetailBytesMax = 256;
+// A check reads dead letters that are at least this old, since they are written after the time that
+// they bear: those of events under a policy once a token manager has read the handler's report. The
+// next check reads the rest.
+inline constexpr absl::Duration kLetterSettles = absl::Minutes(1);
+inline constexpr size_t kCheckedLettersMax = 10'000;
+inline constexpr size_t kCheckedLetterBytesMax = 32 << 20;
+// A pause is looked for so long before the last check, too.
+inline constexpr absl::Duration kPauseSettles = absl::Minutes(1);
+
 // Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
 inline constexpr size_t kUsageRowsMax = 10'000;
 // Holders that a gate of ExplainEvent names: more would make its answer long.

@@ -41,6 +41,7 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
                               "Occurrences of the last minutes that this master has examined")),
       occurrences_unaccounted(Add(metrics, "occurrences_unaccounted",
                                   "Those of them of which the platform had no trace")),
+      notices(Add(metrics, "notices", "Messages about problems that subscriptions have sent")),
       emission_behind_seconds(*metrics.GetGauge(
           "escapement_master_emission_behind_seconds",
           "Store time less emitted_to of the partition furthest behind, as this master reads it.")),

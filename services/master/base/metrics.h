@@ -31,6 +31,7 @@ struct MasterMetrics {
   // The watch of occurrences (account_loop.h); a sampled occurrence may be sampled again.
   Counter& occurrences_sampled;
   Counter& occurrences_unaccounted;
+  Counter& notices;  // messages of subscriptions (notification_loop.h)
   Gauge& emission_behind_seconds;
   Gauge& heartbeat_late_seconds;
   Gauge& heartbeat_every_seconds;  // interval of the heartbeat schedule; 0: this master makes none

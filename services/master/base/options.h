@@ -29,6 +29,8 @@ struct MasterOptions {
   absl::Duration heartbeat_every = absl::ZeroDuration();
   // Pause between two steps of the watch of occurrences; zero: none (account_loop.h).
   absl::Duration account_every = absl::ZeroDuration();
+  // Pause between two rounds of checks of subscriptions; zero: none (notification_loop.h).
+  absl::Duration notify_every = absl::ZeroDuration();
   // Seals the secrets of targets. Null: targets can have no secrets.
   std::shared_ptr<const Sealer> sealer = nullptr;
   // Where the counters are; null: the service keeps its own. Outlives the service.

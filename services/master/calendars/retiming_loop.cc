@@ -7,22 +7,16 @@
 #include "common/base/key_codec.h"
 #include "common/base/log.h"
 #include "common/kv/group_parts.h"
-#include "common/rpc/call_gate.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/limits.h"
+#include "services/master/requests/request_table.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 
 namespace escapement::master {
 namespace {
 
 using kv::ColumnFamily;
-
-// The change's entry in the audit names this caller.
-const Caller& RetimingCaller() {
-  static const auto* const caller = new Caller{"platform", v1::Access::SERVICE};
-  return *caller;
-}
 
 }  // namespace
 
@@ -161,7 +155,7 @@ void RetimingLoop::ChangeNext() {
   std::vector<absl::StatusOr<ScheduleChange>> changes;
   for (size_t i = work_->tried; i < end; ++i) {
     ScheduleChange change{.name = work_->names[i]};
-    change.decide = [](const ChangeInput& input) { return DecideRetime(input, RetimingCaller()); };
+    change.decide = [](const ChangeInput& input) { return DecideRetime(input, PlatformCaller()); };
     change.response = std::make_unique<v1::Schedule>();
     changes.push_back(std::move(change));
   }

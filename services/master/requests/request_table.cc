@@ -45,6 +45,11 @@ uint64_t VersionOf(const Message& message) {
 
 }  // namespace
 
+const Caller& PlatformCaller() {
+  static const auto* const caller = new Caller{"platform", v1::Access::SERVICE};
+  return *caller;
+}
+
 RequestMark::RequestMark(absl::string_view tenant, absl::string_view method,
                          absl::string_view request_id, const Message& request, const Caller& caller)
     : tenant_(tenant), method_(method) {

@@ -23,6 +23,9 @@
 
 namespace escapement::master {
 
+// The caller that the audit names for changes which the platform makes by itself.
+const Caller& PlatformCaller();
+
 // One request for a change.
 class RequestMark {
  public:

@@ -75,6 +75,10 @@ std::string CalendarName::ToString() const {
   return absl::StrCat("tenants/", tenant, "/calendars/", calendar);
 }
 
+std::string SubscriptionName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/subscriptions/", subscription);
+}
+
 std::string KeyName::ToString() const { return absl::StrCat("tenants/", tenant, "/keys/", key); }
 
 std::string OperationName::ToString() const {
@@ -123,6 +127,14 @@ absl::StatusOr<CalendarName> ParseCalendarName(absl::string_view name, absl::str
   if (parts.empty() || !IsLowerId(parts[0]) || !IsCalendarId(parts[1]))
     return WrongForm(name, field, "tenants/{tenant}/calendars/{calendar}");
   return CalendarName{std::string(parts[0]), std::string(parts[1])};
+}
+
+absl::StatusOr<SubscriptionName> ParseSubscriptionName(absl::string_view name,
+                                                       absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/subscriptions/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsSubscriptionId(parts[1]))
+    return WrongForm(name, field, "tenants/{tenant}/subscriptions/{subscription}");
+  return SubscriptionName{std::string(parts[0]), std::string(parts[1])};
 }
 
 absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field) {
@@ -187,6 +199,7 @@ absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::s
 bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
 bool IsPolicyId(absl::string_view id) { return IsLowerId(id); }
 bool IsCalendarId(absl::string_view id) { return IsLowerId(id); }
+bool IsSubscriptionId(absl::string_view id) { return IsLowerId(id); }
 
 bool IsClientEventId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;

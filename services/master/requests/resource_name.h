@@ -1,6 +1,6 @@
 // Resource names: tenants/{tenant}, …/schedules/{schedule}, …/runs/{occurrence}, …/events/{event or
 // index}, …/policies/{policy}, …/calendars/{calendar},
-// …/deadLetters/{time and event}, …/operations/{operation}.
+// …/subscriptions/{subscription}, …/deadLetters/{time and event}, …/operations/{operation}.
 //
 // Parsers answer INVALID_ARGUMENT for `field` if the text has another form. The gate has checked
 // before that the tenant exists (tenant_rules.h). Pure.
@@ -45,6 +45,11 @@ struct CalendarName {
   std::string ToString() const;
 };
 
+struct SubscriptionName {
+  std::string tenant, subscription;
+  std::string ToString() const;
+};
+
 struct KeyName {  // names an API key; the tenant may be kAllTenants
   std::string tenant, key;
   std::string ToString() const;
@@ -69,6 +74,8 @@ absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view f
 absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_view field);
 absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field);
 absl::StatusOr<CalendarName> ParseCalendarName(absl::string_view name, absl::string_view field);
+absl::StatusOr<SubscriptionName> ParseSubscriptionName(absl::string_view name,
+                                                       absl::string_view field);
 // tenants/{tenant} or tenants/-: the tenant's id, or kAllTenants.
 absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field);
 absl::StatusOr<KeyName> ParseKeyName(absl::string_view name, absl::string_view field);
@@ -78,8 +85,9 @@ absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::s
 
 // 1–63 of a–z, 0–9, '-', '_', '.', beginning with a letter or digit.
 bool IsScheduleId(absl::string_view id);
-bool IsPolicyId(absl::string_view id);    // the same form
-bool IsCalendarId(absl::string_view id);  // the same form
+bool IsPolicyId(absl::string_view id);        // the same form
+bool IsCalendarId(absl::string_view id);      // the same form
+bool IsSubscriptionId(absl::string_view id);  // the same form
 // 1–63 of a–z, A–Z, 0–9, '-', '_', and not of the form that the server makes.
 bool IsClientEventId(absl::string_view id);
 

@@ -6,6 +6,7 @@
 #include "services/master/events/event_grpc.h"
 #include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
+#include "services/master/notifications/subscription_service.h"
 #include "services/master/operations/dead_letter_service.h"
 #include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
@@ -65,6 +66,15 @@ void AddCalendarRpcs(CalendarService& calendars, RpcTable& table) {
   table.AddUnary(calendars, &CalendarService::DeleteCalendar);
 }
 
+void AddSubscriptionRpcs(SubscriptionService& subscriptions, RpcTable& table) {
+  table.AddUnary(subscriptions, &SubscriptionService::CreateSubscription);
+  table.AddUnary(subscriptions, &SubscriptionService::GetSubscription);
+  table.AddUnary(subscriptions, &SubscriptionService::ListSubscriptions);
+  table.AddUnary(subscriptions, &SubscriptionService::UpdateSubscription);
+  table.AddUnary(subscriptions, &SubscriptionService::DeleteSubscription);
+  table.AddUnary(subscriptions, &SubscriptionService::TestSubscription);
+}
+
 void AddTenantRpcs(TenantService& tenants, RpcTable& table) {
   table.AddUnary(tenants, &TenantService::CreateTenant);
   table.AddUnary(tenants, &TenantService::GetTenant);
@@ -105,6 +115,7 @@ void AddMasterRpcs(MasterService& master, RpcTable& table) {
   AddRunRpcs(master.runs(), table);
   AddPolicyRpcs(master.policies(), table);
   AddCalendarRpcs(master.calendars(), table);
+  AddSubscriptionRpcs(master.subscriptions(), table);
   AddTenantRpcs(master.tenants(), table);
   AddKeyRpcs(master.keys(), table);
   table.AddUnary(master.audit(), &AuditService::ListAuditEntries);

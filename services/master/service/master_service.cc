@@ -18,6 +18,8 @@
 #include "services/master/explain/explain_service.h"
 #include "services/master/heartbeat/heartbeat_loop.h"
 #include "services/master/keys/key_service.h"
+#include "services/master/notifications/notification_loop.h"
+#include "services/master/notifications/subscription_service.h"
 #include "services/master/operations/dead_letter_service.h"
 #include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_loop.h"
@@ -68,6 +70,7 @@ struct MasterService::Parts {
         audit(context),
         targets(context),
         statistics(context),
+        subscriptions(context),
         dead_letters(context, operation_loop, options.dead_letter_retention),
         event_cancels(context, operation_loop),
         operations(context),
@@ -87,7 +90,8 @@ struct MasterService::Parts {
         definition_sweep(context, directory),
         delivery_sweep(context),
         heartbeat(executor, schedules, options.heartbeat_every),
-        account_loop(context, directory, options.account_every) {
+        account_loop(context, directory, options.account_every),
+        notifications({context, directory, runs, explanations}, options.notify_every) {
     metrics.heartbeat_every_seconds.Set(absl::ToDoubleSeconds(options.heartbeat_every));
     context.defaults_of = [this](const std::string& tenant) {
       return directory.DefaultsOf(tenant);
@@ -140,6 +144,7 @@ struct MasterService::Parts {
     delivery_sweep.Start();
     heartbeat.Start();
     account_loop.Start();
+    notifications.Start();
     return true;
   }
 
@@ -161,6 +166,7 @@ struct MasterService::Parts {
   AuditService audit;
   TargetService targets;
   StatisticsService statistics;
+  SubscriptionService subscriptions;
   DeadLetterService dead_letters;
   EventCancelService event_cancels;
   OperationService operations;
@@ -180,6 +186,7 @@ struct MasterService::Parts {
   DeliverySweepLoop delivery_sweep;
   HeartbeatLoop heartbeat;
   AccountLoop account_loop;
+  NotificationLoop notifications;
   bool draining = false;  // on the executor
 };
 
@@ -223,6 +230,7 @@ KeyService& MasterService::keys() { return parts_->keys; }
 AuditService& MasterService::audit() { return parts_->audit; }
 TargetService& MasterService::targets() { return parts_->targets; }
 StatisticsService& MasterService::statistics() { return parts_->statistics; }
+SubscriptionService& MasterService::subscriptions() { return parts_->subscriptions; }
 DeadLetterService& MasterService::dead_letters() { return parts_->dead_letters; }
 EventCancelService& MasterService::event_cancels() { return parts_->event_cancels; }
 OperationService& MasterService::operations() { return parts_->operations; }

@@ -28,6 +28,7 @@ class ExplainService;
 class KeyService;
 class OperationService;
 class StatisticsService;
+class SubscriptionService;
 class TargetService;
 class TenantService;
 
@@ -58,6 +59,7 @@ class MasterService {
   AuditService& audit();
   TargetService& targets();
   StatisticsService& statistics();
+  SubscriptionService& subscriptions();
   DeadLetterService& dead_letters();
   EventCancelService& event_cancels();
   OperationService& operations();

@@ -21,6 +21,7 @@
 #include "services/master/calendars/calendar_service.h"
 #include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
+#include "services/master/notifications/subscription_service.h"
 #include "services/master/operations/dead_letter_service.h"
 #include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
@@ -91,6 +92,7 @@ class MasterWorld {
   AuditService& ApiOf(AuditService*) { return master->audit(); }
   TargetService& ApiOf(TargetService*) { return master->targets(); }
   StatisticsService& ApiOf(StatisticsService*) { return master->statistics(); }
+  SubscriptionService& ApiOf(SubscriptionService*) { return master->subscriptions(); }
   DeadLetterService& ApiOf(DeadLetterService*) { return master->dead_letters(); }
   EventCancelService& ApiOf(EventCancelService*) { return master->event_cancels(); }
   OperationService& ApiOf(OperationService*) { return master->operations(); }

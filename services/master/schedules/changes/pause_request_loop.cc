@@ -6,10 +6,10 @@
 #include "absl/time/time.h"
 #include "common/base/log.h"
 #include "common/kv/group_parts.h"
-#include "common/rpc/call_gate.h"
 #include "common/storage/name_tables.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "services/master/requests/request_table.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
 
@@ -22,12 +22,6 @@ using storage::v1::PauseRequestRecord;
 constexpr size_t kActingMax = 16;
 // After a failure, for example because the store cannot be reached.
 constexpr absl::Duration kRetryAfter = absl::Seconds(1);
-
-// The change's entry in the audit names this caller.
-const Caller& Platform() {
-  static const auto* const caller = new Caller{"platform", v1::Access::SERVICE};
-  return *caller;
-}
 
 bool MayPause(const ChangeInput& input, const std::string& key, const PauseRequestRecord& request) {
   const ScheduleSnapshot& snapshot = input.snapshot;
@@ -44,7 +38,7 @@ absl::StatusOr<Decision> Decide(const ChangeInput& input, const kv::Entry& row,
     absl::StatusOr<Decision> paused = DecidePause(input, pause);
     if (!paused.ok()) return paused;
     decision = *std::move(paused);
-    RequestMark(input.name.tenant, "PauseSchedule", "", pause, Platform())
+    RequestMark(input.name.tenant, "PauseSchedule", "", pause, PlatformCaller())
         .AddTo(*decision.response, input.now, input.snapshot.state.version(), decision.group);
   }
   decision.group.conditions.push_back(
