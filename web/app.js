@@ -19,6 +19,7 @@ import { DeadLetter, DeadLetters } from './pages/dead_letters.js';
 import { Operations, OperationPage } from './pages/operations.js';
 import { OverrideForm, Policies, Policy, PolicyForm } from './pages/policies.js';
 import { CalendarForm, CalendarPage, Calendars } from './pages/calendars.js';
+import { NotificationForm, NotificationPage, Notifications } from './pages/notifications.js';
 import { Target, Targets } from './pages/targets.js';
 import { Keys } from './pages/keys.js';
 import { Audit } from './pages/audit.js';
@@ -33,6 +34,7 @@ const NAVIGATION = [
   ['dead-letters', 'Dead letters', () => true],
   ['policies', 'Policies', () => true],
   ['calendars', 'Calendars', () => true],
+  ['notifications', 'Notifications', () => true],
   ['targets', 'Targets', () => true],
   ['operations', 'Operations', () => true],
   ['keys', 'Keys', () => can('ADMIN')],
@@ -66,6 +68,11 @@ function viewOf({ tenant, parts, query }) {
     case 'calendars':
       if (!id) return html`<${Calendars} ...${props} />`;
       return more === 'edit' ? html`<${CalendarForm} ...${props} id=${id} key=${id} />` : html`<${CalendarPage} ...${props} id=${id} />`;
+    case 'new-notification': return html`<${NotificationForm} ...${props} />`;
+    case 'notifications':
+    case 'subscriptions': // their name in the API
+      if (!id) return html`<${Notifications} ...${props} />`;
+      return more === 'edit' ? html`<${NotificationForm} ...${props} id=${id} key=${id} />` : html`<${NotificationPage} ...${props} id=${id} />`;
     case 'targets': return id ? html`<${Target} ...${props} id=${id} />` : html`<${Targets} ...${props} />`;
     case 'operations': return id ? html`<${OperationPage} ...${props} id=${id} />` : html`<${Operations} ...${props} />`;
     case 'keys': return html`<${Keys} ...${props} />`;
@@ -186,7 +193,7 @@ function App() {
   if (state === 'out') return html`<${SignIn} onDone=${() => setState('in')} /><${Messages} />`;
   if (typeof state === 'object') return html`<main class="sign-in"><${Failure} error=${state.error} retry=${() => begin()} /></main>`;
   if (!tenant) return null;
-  const page = route.parts[0]?.replace(/^new-(schedule|event)$/, '$1s').replace('new-policy', 'policies') ?? '';
+  const page = route.parts[0]?.replace(/^new-(schedule|event|calendar|notification)$/, '$1s').replace('new-policy', 'policies') ?? '';
   const leave = async () => {
     const next = await act('', signOut);
     if (next) location.assign(next);

@@ -183,8 +183,8 @@ test('a page of another origin cannot use the session', async () => {
 
 /** What each role sees; the roles above see it, too. */
 const buttons = {
-  OPERATOR: [['schedules/nightly-report', ['Run now nightly-report', 'Pause nightly-report', 'Backfill']], ['policies/gentle', ['Pause']], ['dead-letters', ['Redrive all that match']], ['events/lost-invoice', ['Redrive']]],
-  EDITOR: [['schedules/nightly-report', ['Delete']], ['calendars/holidays', ['Delete']], ['policies/gentle', ['Delete']], ['dead-letters', ['Purge all that match']]],
+  OPERATOR: [['schedules/nightly-report', ['Run now nightly-report', 'Pause nightly-report', 'Backfill']], ['policies/gentle', ['Pause']], ['dead-letters', ['Redrive all that match']], ['events/lost-invoice', ['Redrive']], ['notifications/on-call', ['Send a test']]],
+  EDITOR: [['schedules/nightly-report', ['Delete']], ['calendars/holidays', ['Delete']], ['notifications/on-call', ['Delete']], ['policies/gentle', ['Delete']], ['dead-letters', ['Purge all that match']]],
 };
 test('a role sees only what it may do', { timeout: 120000 }, async () => {
   const order = ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN'];
@@ -203,6 +203,12 @@ test('a role sees only what it may do', { timeout: 120000 }, async () => {
     await page.goto(`${platform.origin}/ui/default/schedules`);
     await page.getByRole('link', { name: 'nightly-report' }).waitFor();
     assert.equal(await page.getByRole('link', { name: 'New schedule' }).count() > 0, order.indexOf(role) >= 2, role);
+    await page.goto(`${platform.origin}/ui/default/notifications`);
+    await page.getByRole('row').filter({ hasText: 'on-call' }).getByText('E-mail to ada@example.org').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'New notification' }).count() > 0, order.indexOf(role) >= 2, role);
+    await page.goto(`${platform.origin}/ui/default/schedules/nightly-report`);
+    await page.locator('main h1').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Notify me when this fails' }).count() > 0, order.indexOf(role) >= 2, role);
     page.check();
     await page.context().close();
   }

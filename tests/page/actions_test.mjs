@@ -483,7 +483,7 @@ test('a tenant is made, gets quotas, and is suspended', { timeout: 60000 }, asyn
   await dialog().getByLabel('Id').fill('Team A');
   await dialog().getByRole('button', { name: 'Create' }).click();
   await dialog().locator('.error').waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.name), 'id');
+  await until(() => page.evaluate(() => document.activeElement.name === 'id'), 'the field has the focus');
   assert.equal(await dialog().getByLabel('Id').inputValue(), 'Team A');
   await dialog().getByLabel('Id').fill('team-a');
   await answer('Create');

@@ -56,14 +56,14 @@ test('the palette finds everything with the keyboard alone', { timeout: 90000 },
   await page.keyboard.press('/');
   await field(page).waitFor();
   assert.equal(await field(page).evaluate((input) => document.activeElement === input), true);
-  assert.deepEqual((await choices(page)).slice(0, 4), ['New schedule', 'New event', 'New policy', 'New calendar']);
+  assert.deepEqual((await choices(page)).slice(0, 5), ['New schedule', 'New event', 'New policy', 'New calendar', 'New notification']);
   await page.keyboard.type('report');
   await take(page, 'nightly-report');
   await page.getByRole('heading', { name: 'nightly-report', exact: true }).waitFor();
   assert.equal(await page.getByRole('heading', { name: 'nightly-report', exact: true }).evaluate((heading) => document.activeElement === heading), true, 'the view is read from its heading on');
   for (const [text, name, heading] of [
     ['lost-invoice', 'lost-invoice', 'Event lost-invoice'], ['reminder', 'later-reminder', 'Event later-reminder'], ['welcome', 'welcome-mail', 'Event welcome-mail'],
-    ['gentle', 'gentle', 'gentle'], ['Days off', 'holidays', 'holidays'], ['127.0.0.1', '127.0.0.1', 'Targets'], ['dead', 'Dead letters', 'Dead letters'], ['events/lost-invoice', 'Open events/lost-invoice', 'Event lost-invoice'], ['new sch', 'New schedule', 'New schedule'],
+    ['gentle', 'gentle', 'gentle'], ['Days off', 'holidays', 'holidays'], ['Those on', 'on-call', 'on-call'], ['127.0.0.1', '127.0.0.1', 'Targets'], ['dead', 'Dead letters', 'Dead letters'], ['events/lost-invoice', 'Open events/lost-invoice', 'Event lost-invoice'], ['new sch', 'New schedule', 'New schedule'],
   ]) {
     await page.keyboard.press('Control+k');
     await page.keyboard.type(text); // no key is lost
@@ -127,7 +127,7 @@ test('the palette asks for one thing of each kind at a time, and drops what is o
   const open = new Set(); // calls under way
   let most = 0;
   const asked = [];
-  const kindOf = (request) => /\/v1\/tenants\/default\/(schedules|events|policies|calendars|targets|deadLetters)/.exec(request.url())?.[1];
+  const kindOf = (request) => /\/v1\/tenants\/default\/(schedules|events|policies|calendars|subscriptions|targets|deadLetters)/.exec(request.url())?.[1];
   const onEnd = (request) => void open.delete(request);
   await page.keyboard.press('/');
   await field(page).waitFor();

@@ -180,6 +180,7 @@ export async function seed(platform, receiver) {
   await platform.schedule('markup', { cron: '0 0 1 1 *', displayName: MARKUP, labels: { html: '<b>bold</b>' }, payload: Buffer.from(MARKUP).toString('base64'), retryPolicy: { maxAttempts: 1 }, ...http_('/markup', { headers: { 'X-Note': '<i>note</i>' } }) });
   await platform.api('POST', '/tenants/default/policies?policyId=gentle', { maxConcurrent: '2', displayName: 'Two at once' });
   await platform.api('POST', '/tenants/default/calendars?calendarId=holidays', { displayName: 'Days off', dates: ['2031-12-25'], rules: ['* * SAT,SUN'] });
+  await platform.api('POST', '/tenants/default/subscriptions?subscriptionId=on-call', { displayName: 'Those on call', filter: 'name = "nightly-report"', target: { email: { smtpUri: 'smtps://mail.example.org', from: 'escapement@example.org', to: ['ada@example.org'] } } });
   await platform.schedule('batch', { cron: '0 0 1 1 *', eventCount: '12', policy: 'tenants/default/policies/gentle', ...http_('/ok') });
   const from = Date.parse(`${yesterday()}T00:00:00Z`);
   await platform.api('POST', '/tenants/default/schedules/import-orders:backfill', { startTime: new Date(from).toISOString(), endTime: new Date(Math.min(from + 86400000, Date.now())).toISOString() });

@@ -1,7 +1,7 @@
 // The words and colours of states: what the server has explained decides, and nothing that has failed is green.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { callState, eventStates, isLate, keyState, operationState, runKind, runStates, scheduleState, stateOf, targetState, tenantState } from '../../web/parts/state.js';
+import { callState, eventStates, isLate, keyState, operationState, problemState, runKind, runStates, scheduleState, stateOf, subscriptionState, targetState, tenantState } from '../../web/parts/state.js';
 
 const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
 const words = (states) => states.map((each) => `${each.label} (${each.tone})`).join(', ');
@@ -78,4 +78,15 @@ test('a schedule that fails, a target of which all attempts fail and work of whi
   assert.equal(words([callState({ result: 'PERMISSION_DENIED', reason: 'ROLE' })]), 'ROLE (bad)');
   assert.equal(words([tenantState({ state: 'SUSPENDED' })]), 'Suspended (warn)');
   assert.equal(words([stateOf('SOME_NEW_STATE')]), 'Some new state (idle)');
+});
+
+test('problems of a subscription are not green, and one without them only while it is checked', () => {
+  assert.equal(words(['FAILED', 'LATE', 'MISSED', 'PAUSED', 'AT_RISK', 'NEW_KIND'].map((kind) => problemState({ kind }))), 'Failed (bad), Late (warn), Missed (bad), Paused (warn), At risk (warn), New kind (idle)');
+  const of = (more) => words([subscriptionState({ checkTime: ago(9), ...more })]);
+  assert.equal(of({}), 'All is well (good)');
+  assert.equal(of({ problemCount: '0' }), 'All is well (good)');
+  assert.equal(of({ problemCount: '1' }), '1 problem (bad)');
+  assert.equal(of({ problemCount: '2', checkTime: undefined }), '2 problems (bad)');
+  assert.equal(of({ checkTime: undefined }), 'Not checked yet (idle)');
+  assert.equal(of({ checkTime: ago(601) }), 'Not checked lately (warn)');
 });

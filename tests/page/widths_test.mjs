@@ -10,7 +10,7 @@ const long = (begin, fill = 'of-the-large-customers-') => (begin + fill.repeat(6
 const WHOLE = 'wwwwwwwwww';
 const TENANT = long('tenant-');
 const WORDS = 'Bills of the customers whose contracts end with the quarter, and those of all others. '.repeat(3).slice(0, 199).trim(); // at most 200 characters
-const NAMES = { schedule: long('big-'), other: long('whole', WHOLE), paused: long('paused-'), policy: long('policy-'), calendar: long('holidays-'), event: long('event-', WHOLE), later: long('later-') };
+const NAMES = { schedule: long('big-'), other: long('whole', WHOLE), paused: long('paused-'), policy: long('policy-'), calendar: long('holidays-'), event: long('event-', WHOLE), later: long('later-'), subscription: long('told', WHOLE), mail: long('mail-') };
 let platform, receiver, browser, page, run, operation;
 
 const post = (where, body) => platform.api('POST', `/tenants/${TENANT}/${where}`, body);
@@ -29,6 +29,8 @@ before(async () => {
   await schedule(NAMES.other, { eventCount: '3' });
   await schedule(NAMES.paused, { cron: undefined, timeZone: undefined, calendar: undefined, interval: { every: '90061.25s' }, target: target('/ok') });
   await post(`schedules/${NAMES.paused}:pause`, { reason: WORDS });
+  await post(`subscriptions?subscriptionId=${NAMES.subscription}`, { displayName: WORDS, filter: `labels.${WHOLE.repeat(6)} = ${WHOLE.repeat(6)} OR name = ${NAMES.other}`, lateBy: '90061.5s', target: target('/ok') });
+  await post(`subscriptions?subscriptionId=${NAMES.mail}`, { displayName: WORDS, kinds: ['FAILED', 'LATE', 'MISSED', 'PAUSED', 'AT_RISK'], target: { email: { smtpUri: `smtps://${'mail.'.repeat(30)}example.org`, from: 'escapement@example.org', to: Array.from({ length: 8 }, (_, i) => `${WHOLE.repeat(4)}${i}@example.org`) } } });
   run = (await platform.run(NAMES.other, {}, TENANT)).name;
   await platform.run(NAMES.schedule, {}, TENANT);
   const event = (id, more) => post(`events?eventId=${id}`, { retryPolicy: { maxAttempts: 1 }, target: target('/fail'), payload: Buffer.from(`{"${WHOLE.repeat(9)}":"${WORDS}"}`).toString('base64'), ...more });
@@ -38,6 +40,7 @@ before(async () => {
   await post('keys', { displayName: WORDS.slice(0, 60), role: 'OPERATOR' });
   await platform.ended(run);
   await until(async () => (await platform.api('GET', `/tenants/${TENANT}/deadLetters`)).deadLetters?.length >= 5, 'dead letters');
+  await until(async () => Number((await platform.api('GET', `/tenants/${TENANT}/subscriptions/${NAMES.subscription}`)).problemCount ?? 0) > 0, 'a problem', 60);
   await post(`schedules/${NAMES.paused}:trigger`, {});
   operation = (await post(run.split('/').slice(2).join('/') + ':redrive', {})).name.split('/').pop();
   page = await openPage(browser, platform, { where: `/ui/${TENANT}` });
@@ -162,6 +165,10 @@ const views = () => [
   ['calendars', 'calendars', NAMES.calendar],
   ['calendar', `calendars/${NAMES.calendar}`, '2040-12-25'],
   ['edit calendar', `calendars/${NAMES.calendar}/edit`, 'Dates of a file'],
+  ['notifications', 'notifications', NAMES.subscription],
+  ['notification', `notifications/${NAMES.subscription}`, 'the disk of the database'],
+  ['notification by mail', `notifications/${NAMES.mail}`, 'Late is'],
+  ['edit notification', `notifications/${NAMES.mail}/edit`, 'Which problems'],
   ['targets', 'targets', receiver.url],
   ['operations', 'operations', 'Redrive'],
   ['operation', `operations/${operation}`, 'Begun'],
@@ -207,6 +214,7 @@ test('no text is cut off in dialogs, menus, messages and errors', { timeout: 300
   await inDialog('purge', 'dead-letters', press('Purge all that match'));
   await inDialog('end of an override', `policies/${NAMES.policy}`, press(/^End the override/));
   await inDialog('release', `policies/${NAMES.policy}`, press(/^Release the token/));
+  await inDialog('deletion of a notification', `notifications/${NAMES.subscription}`, press('Delete'));
   await inDialog('revoke', 'keys', press(/^Revoke/));
   await inDialog('new tenant', 'tenants', press('New tenant'));
   await inDialog('suspend', 'tenants', press(`Suspend ${TENANT}`));
@@ -227,6 +235,14 @@ test('no text is cut off in dialogs, menus, messages and errors', { timeout: 300
   await page.getByRole('button', { name: 'Create schedule' }).click();
   await page.getByText('This cannot be saved').waitFor();
   await look('errors', found);
+
+  await go('new-notification');
+  await page.getByLabel('Which schedules').selectOption('one');
+  await page.getByLabel('Schedule', { exact: true }).fill(WHOLE.repeat(12));
+  await page.getByText('No schedule matches at present.').waitFor();
+  await page.getByRole('button', { name: 'Create notification' }).click();
+  await page.getByText('This cannot be saved').waitFor();
+  await look('errors of a notification', found);
 
   // The menu of views, on phones.
   await page.setViewportSize({ width: 360, height: 900 });

@@ -95,7 +95,7 @@ export function Schedule({ tenant, id, query }) {
   return html`<${Head} title=${id} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//>`} note=${s.displayName}>
       <${ScheduleActions} schedule=${s} done=${changed} />
       ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
-      ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
+      ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><${Link} class="button" to=${address(tenant, ['new-notification'], { schedule: id })}>Notify me when this fails<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
     <${RunBars} schedule=${s} header />
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
       ['State', html`<${Badge} of=${scheduleState(s, why.gates)} /> ${s.pauseReason}`],

@@ -4,7 +4,7 @@ import { address, go, guards, Link } from '../parts/router.js';
 import { call, get, getAll, useForm } from '../parts/api.js';
 import { Failure, Head, Loading } from '../parts/basics.js';
 import { session } from '../parts/session.js';
-import { useData } from '../parts/data.js';
+import { useData, useSettled } from '../parts/data.js';
 import { say } from '../parts/dialog.js';
 import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { PayloadFields, PolicyFields, SendOne, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
@@ -62,13 +62,7 @@ function WhenFields({ draft, set, error }) {
 
 /** The next times of what is typed, some tenths of a second after it was typed. @param {{tenant: string, draft: any, onResult: (error: any) => void}} props */
 function Preview({ tenant, draft, onResult }) {
-  const body = previewOf(draft);
-  const now = JSON.stringify(body);
-  const [settled, setSettled] = useState(now);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(now), 250);
-    return () => clearTimeout(timer);
-  }, [now]);
+  const settled = useSettled(JSON.stringify(previewOf(draft)));
   const { data, error } = useData((signal) => call('POST', `/v1/tenants/${tenant}/schedules:preview`, { body: { ...JSON.parse(settled), count: 10 }, signal }), [settled]);
   useEffect(() => onResult(error), [error]);
   return html`<section class="card preview" aria-live="polite"><h2>Next times</h2>

@@ -93,6 +93,16 @@ export function turns(most) {
   };
 }
 
+/** A value some tenths of a second after it was typed. @template T @param {T} value @returns {T} */
+export function useSettled(value) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), 250);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}
+
 /** @typedef {{token: string, rows: any[], next: string, truncated: boolean}} ListPage_ */
 
 /**

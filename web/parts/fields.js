@@ -1,6 +1,6 @@
 // Fields of forms. The server names the fields that it refuses: each error stands at its field in our words, all of them at the
 // top, and the first wrong field gets the focus.
-import { html, useEffect, useRef, useState } from './view.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 import { exactText, parseDuration } from './format.js';
 
 /** @param {string} path */
@@ -8,7 +8,7 @@ const idOfPath = (path) => `field-${path.replace(/[^a-zA-Z0-9]/g, '-')}`;
 
 /** True if a violation is of this field: "schedule.target.http.uri" of "target.http.uri". @param {string} field @param {string} path */
 function isOf(field, path) {
-  const whole = field.replace(/^(schedule|event|policy|override|key|tenant|calendar)\./, '');
+  const whole = field.replace(/^(schedule|event|policy|override|key|tenant|calendar|subscription)\./, '');
   return [whole, whole.replace(/\[.*/, '')].some((each) => each === path || each.startsWith(`${path}.`));
 }
 
@@ -88,7 +88,8 @@ export function Duration({ path, label, value, set, error, hint }) {
   // The text is kept while the field has the value that it means; the value may also change elsewhere.
   const typed = text !== null && (parseDuration(text).value || text.trim()) === (value ?? '').trim() ? text : shown;
   const { problem } = parseDuration(typed);
-  useEffect(() => {
+  // At once, so that a key that submits the form does not come before.
+  useLayoutEffect(() => {
     if (problem) problems.set(path, problem);
     return () => void problems.delete(path);
   }, [path, problem]);

@@ -1,4 +1,4 @@
-// The palette: one field that finds schedules, events, policies, targets, calendars, dead letters, saved views, views and actions.
+// The palette: one field that finds schedules, events, policies, targets, calendars, notifications, dead letters, saved views, views and actions.
 // The field keeps the focus; the arrow keys move through the list below it (the combobox pattern of ARIA).
 import { classes, html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './view.js';
 import { address, go } from './router.js';
@@ -74,6 +74,10 @@ const KINDS = [
     const found = await readSome(`/v1/tenants/${tenant}/calendars`, 'calendars', { pageSize: NAMED_MAX }, signal);
     return found.filter((/** @type {any} */ c) => fits(text, `${idOf(c.name)} ${c.displayName}`)).slice(0, FOUND_MAX).map((/** @type {any} */ c) => ({ title: idOf(c.name), note: c.displayName, to: address(tenant, ['calendars', idOf(c.name)]) }));
   }],
+  ['Notifications', 'Notification', async (tenant, text, signal) => {
+    const found = await readSome(`/v1/tenants/${tenant}/subscriptions`, 'subscriptions', { pageSize: NAMED_MAX }, signal);
+    return found.filter((/** @type {any} */ s) => fits(text, `${idOf(s.name)} ${s.displayName}`)).slice(0, FOUND_MAX).map((/** @type {any} */ s) => ({ title: idOf(s.name), note: s.displayName, to: address(tenant, ['notifications', idOf(s.name)]) }));
+  }],
   ['Targets', 'Target', async (tenant, text, signal) => {
     const found = await readSome(`/v1/tenants/${tenant}/targets`, 'targets', { pageSize: NAMED_MAX }, signal);
     return found.filter((/** @type {any} */ t) => fits(text, `${t.transport} ${t.endpoint}`)).slice(0, FOUND_MAX).map((/** @type {any} */ t) => ({ title: t.endpoint, note: t.transport, to: address(tenant, ['targets']) }));
@@ -111,7 +115,7 @@ function useFound(tenant, text, kinds) {
 
 /** The name of a resource that somebody pasted. @param {string} tenant @param {string} text @returns {Choice[]} */
 function pasted(tenant, text) {
-  const name = /^(schedules|events|policies|calendars|operations)\/./.test(text) ? `tenants/${tenant}/${text}` : text;
+  const name = /^(schedules|events|policies|calendars|operations|subscriptions)\/./.test(text) ? `tenants/${tenant}/${text}` : text;
   return name.startsWith(`tenants/${tenant}/`) && !/\s/.test(name) ? [{ title: `Open ${name.split('/').slice(2).join('/')}`, to: eventAddress(name) }] : [];
 }
 
@@ -137,7 +141,8 @@ export function Palette({ tenant, views, parts, onClose }) {
     /** @type {Choice[]} */
     const all = [
       ...(here ? verbs.map(([each]) => scheduleChoice(each, tenant, here)) : []),
-      .../** @type {[string, string][]} */ ([['new-schedule', 'New schedule'], ['new-event', 'New event'], ['new-policy', 'New policy'], ['new-calendar', 'New calendar']]).map(([part, title]) => ({ title, role: 'EDITOR', to: address(tenant, [part]) })),
+      ...(here ? [{ title: `Notify me when ${here} fails`, role: 'EDITOR', to: address(tenant, ['new-notification'], { schedule: here }) }] : []),
+      .../** @type {[string, string][]} */ ([['new-schedule', 'New schedule'], ['new-event', 'New event'], ['new-policy', 'New policy'], ['new-calendar', 'New calendar'], ['new-notification', 'New notification']]).map(([part, title]) => ({ title, role: 'EDITOR', to: address(tenant, [part]) })),
       ...verbs.map(([, title]) => ({ title: `${title}: choose a schedule…`, stays: true, run: () => setText(`${title} `) })),
     ];
     /** @type {Choice[]} */

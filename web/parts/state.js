@@ -126,6 +126,16 @@ export function operationState(operation) {
   return Number(operation.doneCount ?? 0) > 0 ? state('Partly done', 'warn') : state('Nothing done', 'bad');
 }
 
+/** A problem of a subscription. @param {any} problem @returns {State} */
+export const problemState = ({ kind }) => ({ FAILED: state('Failed', 'bad'), LATE, MISSED: state('Missed', 'bad', '–'), PAUSED, AT_RISK }[/** @type {string} */ (kind)] ?? stateOf(kind));
+const CHECK_SECONDS = 600; // a subscription with a later check than this is not known to be well
+/** What a subscription has found. @param {any} subscription of GetSubscription @returns {State} */
+export function subscriptionState({ problemCount, checkTime }) {
+  if (Number(problemCount) > 0) return state(counted(problemCount, 'problem'), 'bad');
+  if (!checkTime) return state('Not checked yet', 'idle');
+  return secondsSince(checkTime) > CHECK_SECONDS ? state('Not checked lately', 'warn') : state('All is well', 'good');
+}
+
 /** An API key. @param {any} key @returns {State} */
 export function keyState(key) {
   if (key.revokeTime) return STATES.REVOKED;

@@ -4,7 +4,7 @@ import { call, get, getAll } from './api.js';
 import { Badge, TextBox } from './basics.js';
 import { useData } from './data.js';
 import { Duration, Select, Text } from './fields.js';
-import { base64Of, idOf, shownBytes, textOf } from './format.js';
+import { base64Of, idOf, shownBytes, targetText, textOf } from './format.js';
 import { address, Link } from './router.js';
 import { testState } from './state.js';
 
@@ -47,14 +47,20 @@ function KindInput({ kind, field: [name, label, hint, form], value, set, error }
   return html`<${Text} path=${path} label=${label} hint=${hint} lines=${form === 'lines' ? 3 : 0} type=${form === 'password' ? 'password' : 'text'} value=${value} set=${set} error=${error} wide=${name === 'uri' || name === 'queueUrl'} />`;
 }
 
-/** @param {{draft: any, set: (changes: any) => void, error: any, prefix: string, children?: any}} props */
-export function TargetFields({ draft, set, error, children }) {
+/** A target in words: "E-mail to ada@example.org". @param {any} target */
+export function targetWords(target) {
+  const [kind, place] = targetText(target);
+  return [KINDS[kind]?.title ?? kind, place].filter(Boolean).join(kind === 'email' ? ' to ' : ' ');
+}
+
+/** @param {{draft: any, set: (changes: any) => void, error: any, prefix: string, first?: string[], children?: any}} props first: kinds that stand before the others */
+export function TargetFields({ draft, set, error, first = [], children }) {
   const kind = Object.keys(draft.target ?? {})[0] ?? 'http';
   const fields = draft.target?.[kind] ?? {};
   const choose = (/** @type {string} */ next) => set({ target: { [next]: next === kind ? fields : fields.uri !== undefined && (next === 'ping' || next === 'http') ? { uri: fields.uri } : {} } });
   const { note, fields: shown } = KINDS[kind] ?? { note: '', fields: [] };
   return html`<fieldset><legend>Where to</legend>
-    <${Select} path="target" label="Target" value=${kind} set=${choose} options=${Object.entries(KINDS).map(([each, { title }]) => [each, title])} error=${null} hint=${note} />
+    <${Select} path="target" label="Target" value=${kind} set=${choose} options=${[...new Set([...first, ...Object.keys(KINDS)])].map((each) => [each, KINDS[each].title])} error=${null} hint=${note} />
     ${shown.map((field) => html`<${KindInput} key=${`${kind}-${field[0]}`} kind=${kind} field=${field} value=${fields[field[0]]} error=${error}
       set=${(/** @type {any} */ value) => {
         const next = { ...fields, [field[0]]: value };
