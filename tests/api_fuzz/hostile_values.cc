@@ -92,7 +92,7 @@ std::string HostileValues::Text(const FieldDescriptor& field, bool hostile) {
   if (name == "content_type") return OneOf<std::string>({"", "application/json", "text/plain"});
   if (name == "filter")
     return OneOf<std::string>({"", "", "outcome=SUCCEEDED", "outcome=FAILED", "outcome=EXPIRED",
-                               "state=RUNNING", "name=\"id-1*\"", "target=http",
+                               "state=RUNNING", "name=\"id-1*\"", "target=http", "labels.a=b1",
                                "due_time<\"2100-01-01T00:00:00Z\""});
   if (name == "order_by")
     return OneOf<std::string>({"", "", "name", "due_time", "complete_time desc"});

@@ -37,9 +37,11 @@ bool Stays(const std::string& type, const std::string& field, bool ended) {
                                 "dispatch_time",   "complete_time",   "output",
                                 "status",          "recent_attempts", "redrive_count",
                                 "succeeded_count", "failed_count",    "last_time",
-                                "last_outcome",    "pause_reason",    "next_attempt_time"};
+                                "last_outcome",    "pause_reason",    "next_attempt_time",
+                                "check_time",      "problem_count",   "problems",
+                                "last_event",      "last_event_time"};
   if (type == "ThrottlePolicy") return field != "overrides";  // they end by themselves
-  if (type == "Schedule") return !moving->contains(field);
+  if (type == "Schedule" || type == "Subscription") return !moving->contains(field);
   if (type == "Event" && !ended) return !moving->contains(field);
   if (type == "Event") return field == "name" || field == "due_time" || field == "event_id";
   if (type == "Run") return field == "name" || field == "nominal_time" || field == "event_count";

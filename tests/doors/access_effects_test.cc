@@ -111,14 +111,15 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
   }
   // In an order in which each finds what it needs.
   for (const char* name :
-       {"CreateSchedule",     "UpdateSchedule",   "PauseSchedule",    "ResumeSchedule",
-        "TriggerSchedule",    "BackfillSchedule", "CreatePolicy",     "UpdatePolicy",
-        "PausePolicy",        "ResumePolicy",     "OverridePolicy",   "ClearOverride",
-        "CreateCalendar",     "UpdateCalendar",   "DeleteCalendar",   "CreateEvent",
-        "BatchCreateEvents",  "UpsertEvent",      "UpdateEvent",      "CancelEvent",
-        "BatchCancelEvents",  "CancelRun",        "CancelOperation",  "RedriveDeadLetter",
-        "RedriveDeadLetters", "RedriveRun",       "PurgeDeadLetters", "DeleteSchedule",
-        "DeletePolicy",       "CreateTenant",     "UpdateTenant",     "DeleteTenant"}) {
+       {"CreateSchedule",     "UpdateSchedule",   "PauseSchedule",      "ResumeSchedule",
+        "TriggerSchedule",    "BackfillSchedule", "CreatePolicy",       "UpdatePolicy",
+        "PausePolicy",        "ResumePolicy",     "OverridePolicy",     "ClearOverride",
+        "CreateCalendar",     "UpdateCalendar",   "DeleteCalendar",     "CreateSubscription",
+        "UpdateSubscription", "TestSubscription", "DeleteSubscription", "CreateEvent",
+        "BatchCreateEvents",  "UpsertEvent",      "UpdateEvent",        "CancelEvent",
+        "BatchCancelEvents",  "CancelRun",        "CancelOperation",    "RedriveDeadLetter",
+        "RedriveDeadLetters", "RedriveRun",       "PurgeDeadLetters",   "DeleteSchedule",
+        "DeletePolicy",       "CreateTenant",     "UpdateTenant",       "DeleteTenant"}) {
     const MethodDescriptor& method = *Method(name);
     const bool of_all = MethodAccess::Of(method)->access().all_tenants();
     const rest::RestRoute& route = *SecuredStandalone::RouteOf(name);

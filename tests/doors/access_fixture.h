@@ -25,6 +25,7 @@
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
+#include "escapement/v1/notification_service.pb.h"
 #include "escapement/v1/operation_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/target_service.pb.h"
@@ -67,9 +68,10 @@ struct Answers {
   std::string body;     // REST's; "" if the method has no route
 };
 
-// Tenants a and b have the same things: policies "p" and "q", calendars "k" and "l", events "e" and
-// "f", three dead letters, two operations, tenants/a/keys, and targets that do not answer. Schedule
-// "s" has two runs of three events that go on, and schedule "once" has a run that has ended.
+// Tenants a and b have the same things: policies "p" and "q", calendars and subscriptions "k" and
+// "l", events "e" and "f", three dead letters, two operations, tenants/a/keys, and targets that do
+// not answer. Schedule "s" has two runs of three events that go on, and schedule "once" has a run
+// that has ended.
 class AccessTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -175,6 +177,11 @@ class AccessTest : public testing::Test {
       Do<v1::Calendar>("CreateCalendar", tenant,
                        absl::StrCat(R"(parent: "tenants/TENANT" calendar_id: ")", id,
                                     R"(" calendar { dates: "2027-01-01" })"));
+      // It concerns no schedule, so it tells nothing.
+      Do<v1::Subscription>("CreateSubscription", tenant,
+                           absl::StrCat(R"(parent: "tenants/TENANT" subscription_id: ")", id,
+                                        R"(" subscription { filter: "name = none"
+                                        target { http { uri: "http://127.0.0.1:9/" } } })"));
     }
     for (const char* id : {"e", "f"}) {
       Do<v1::Event>("CreateEvent", tenant,

@@ -79,6 +79,15 @@ const std::map<std::string, Probe>& Probes() {
       {"UpdateCalendar",
        {R"(calendar { name: "tenants/TENANT/calendars/none" display_name: "D" })", kNotFound}},
       {"DeleteCalendar", {R"(name: "tenants/TENANT/calendars/none")", kNotFound}},
+      {"CreateSubscription", {R"(parent: "tenants/TENANT" subscription_id: "v" validate_only: true
+          subscription { target { http { uri: "http://127.0.0.1:9/" } } })"}},
+      {"GetSubscription", {R"(name: "tenants/TENANT/subscriptions/none")", kNotFound}},
+      {"ListSubscriptions", {R"(parent: "tenants/TENANT")"}},
+      {"UpdateSubscription",
+       {R"(subscription { name: "tenants/TENANT/subscriptions/none" display_name: "D" })",
+        kNotFound}},
+      {"DeleteSubscription", {R"(name: "tenants/TENANT/subscriptions/none")", kNotFound}},
+      {"TestSubscription", {R"(name: "tenants/TENANT/subscriptions/none")", kNotFound}},
       {"CreateEvent", {R"(parent: "tenants/TENANT" validate_only: true event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
       {"BatchCreateEvents", {R"(parent: "tenants/TENANT" validate_only: true requests { event {
@@ -209,6 +218,22 @@ const std::map<std::string, Repeated>& RepeatedRequests() {
       {"DeleteCalendar",
        {R"(name: "tenants/TENANT/calendars/l" request_id: "ID")",
         R"(name: "tenants/TENANT/calendars/k" request_id: "ID")"}},
+      {"CreateSubscription",
+       {R"(parent: "tenants/TENANT" subscription_id: "r" request_id: "ID" subscription {
+          filter: "name = none" target { http { uri: "http://127.0.0.1:9/" } } })",
+        R"(parent: "tenants/TENANT" subscription_id: "r" request_id: "ID" subscription {
+          target { http { uri: "http://127.0.0.1:9/" } } })"}},
+      {"UpdateSubscription",
+       {R"(subscription { name: "tenants/TENANT/subscriptions/l" display_name: "D" }
+          request_id: "ID")",
+        R"(subscription { name: "tenants/TENANT/subscriptions/l" display_name: "E" }
+          request_id: "ID")"}},
+      {"TestSubscription",
+       {R"(name: "tenants/TENANT/subscriptions/l" request_id: "ID")",
+        R"(name: "tenants/TENANT/subscriptions/k" request_id: "ID")"}},
+      {"DeleteSubscription",
+       {R"(name: "tenants/TENANT/subscriptions/l" request_id: "ID")",
+        R"(name: "tenants/TENANT/subscriptions/k" request_id: "ID")"}},
       {"CreateEvent",
        {R"(parent: "tenants/TENANT" request_id: "ID" event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })",

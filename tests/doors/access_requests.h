@@ -39,8 +39,9 @@ struct Repeated {
 };
 
 // By the RPC's name: of each RPC with a request_id. They need schedules "s" and "s2", policies "p"
-// and "q", events "e" and "f", and a suspended tenant "gone-TENANT". ID, RUN, LETTER and OPERATION
-// stand for the request_id, an occurrence, and the full names of a dead letter and an operation.
+// and "q", calendars and subscriptions "k" and "l", events "e" and "f", and a suspended tenant
+// "gone-TENANT". ID, RUN, LETTER and OPERATION stand for the request_id, an occurrence, and the
+// full names of a dead letter and an operation.
 const std::map<std::string, Repeated>& RepeatedRequests();
 
 // A time an hour from now, in seconds since 1970.

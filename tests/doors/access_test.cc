@@ -106,6 +106,7 @@ TEST_F(AccessTest, OtherTenantsCannotBeToldFromThoseThatDoNotExist) {
         absl::StrReplaceAll(probe, {{"schedules/none", "schedules/s"},
                                     {"policies/none", "policies/p"},
                                     {"calendars/none", "calendars/k"},
+                                    {"subscriptions/none", "subscriptions/k"},
                                     {"events/none", "events/e"},
                                     {"keys/none", "keys/" + key_id_},
                                     {"20260101T000000-0-UTC", (*runs_)["a"]}});

@@ -172,6 +172,37 @@ const std::vector<DoorCase>& DoorCases() {
       {"DeleteCalendar", R"(name: "tenants/default/calendars/l@" validate_only: true)"},
       {"DeleteCalendar", R"(name: "tenants/default/calendars/l@")"},
       {"DeleteCalendar", R"(name: "tenants/default/calendars/k@")"},
+      {"CreateSubscription", R"(parent: "tenants/default" subscription_id: "k@" subscription {
+          display_name: "Ä" filter: "name = none" kinds: MISSED kinds: FAILED
+          late_by { seconds: 60 } target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateSubscription", R"(parent: "tenants/default" subscription_id: "k@" subscription {
+          target { http { uri: "http://127.0.0.1:9/" } } })",
+       kExists},
+      {"CreateSubscription", R"(parent: "tenants/default" subscription_id: "l@" validate_only: true
+          subscription { target { slack {
+              webhook_url: "https://hooks.slack.com/services/T/B/x" } } })"},
+      {"CreateSubscription", R"(parent: "tenants/default" subscription_id: "l@" subscription {
+          filter: "colour = red" kinds: KIND_UNSPECIFIED late_by { nanos: 1 } })",
+       kInvalid},
+      {"GetSubscription", R"(name: "tenants/default/subscriptions/k@")"},
+      {"GetSubscription", R"(name: "tenants/default/subscriptions/none")", kNotFound},
+      {"ListSubscriptions", R"(parent: "tenants/default" page_size: 1)"},
+      {"ListSubscriptions", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"UpdateSubscription", R"(subscription { name: "tenants/default/subscriptions/k@"
+          kinds: AT_RISK } update_mask { paths: "kinds" })"},
+      {"UpdateSubscription", R"(subscription { name: "tenants/default/subscriptions/k@"
+          etag: "\"0\"" display_name: "x" })",
+       kAborted},
+      {"UpdateSubscription", R"(subscription { name: "tenants/default/subscriptions/k@" }
+          update_mask { paths: "target" })",
+       kInvalid},
+      {"TestSubscription", R"(name: "tenants/default/subscriptions/k@")"},
+      {"TestSubscription", R"(name: "tenants/default/subscriptions/k@" validate_only: true)"},
+      {"TestSubscription", R"(name: "tenants/default/subscriptions/none")", kNotFound},
+      {"DeleteSubscription", R"(name: "tenants/default/subscriptions/k@" etag: "\"0\"")", kAborted},
+      {"DeleteSubscription", R"(name: "tenants/default/subscriptions/k@" validate_only: true)"},
+      {"DeleteSubscription", R"(name: "tenants/default/subscriptions/k@")"},
+      {"DeleteSubscription", R"(name: "tenants/default/subscriptions/k@")", kNotFound},
       {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" validate_only: true
           event { due_time { seconds: 4000000000 }
                   target { http { uri: "http://127.0.0.1:9/" } } })"},

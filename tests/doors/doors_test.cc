@@ -40,14 +40,18 @@ using testing::HasSubstr;
 // Removes what differs from call to call.
 void RemoveVolatile(json& value) {
   static const auto* const volatile_fields = new std::set<std::string>{
-      "uid",        "completeTime", "nextTime",      "anchorTime",    "etag",        "createTime",
-      "updateTime", "storeTime",    "disagreement",  "nominalTime",   "occurrence",  "eventId",
-      "heldFor",    "name",         "nextPageToken", "schedules",     "policies",    "tenants",
-      "keys",       "auditEntries", "secret",        "revokeTime",    "lastUseTime", "filter",
-      "operations", "run",          "partition",     "emittedToTime", "startTime",   "calendars"};
+      "uid",           "completeTime", "nextTime",      "anchorTime",   "etag",
+      "createTime",    "updateTime",   "storeTime",     "disagreement", "nominalTime",
+      "occurrence",    "eventId",      "heldFor",       "name",         "nextPageToken",
+      "schedules",     "policies",     "tenants",       "keys",         "auditEntries",
+      "secret",        "revokeTime",   "lastUseTime",   "filter",       "operations",
+      "run",           "partition",    "emittedToTime", "startTime",    "calendars",
+      "subscriptions", "checkTime",    "lastEventTime"};
   if (value.is_object()) {
     for (auto it = value.begin(); it != value.end();) {
-      if (volatile_fields->contains(it.key())) {
+      const bool notice =
+          it->is_string() && absl::StrContains(it->get<std::string>(), "/events/notice-");
+      if (notice || volatile_fields->contains(it.key())) {
         it = value.erase(it);
       } else {
         RemoveVolatile(*it);

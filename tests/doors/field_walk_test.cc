@@ -102,6 +102,9 @@ std::vector<std::string> BasesOf(const std::string& method) {
       {"UpdateCalendar", R"(calendar { name: "tenants/w/calendars/k" display_name: "D" }
           validate_only: true)"},
       {"DeleteCalendar", R"(name: "tenants/w/calendars/k" validate_only: true)"},
+      {"GetSubscription", R"(name: "tenants/w/subscriptions/k")"},
+      {"DeleteSubscription", R"(name: "tenants/w/subscriptions/k" validate_only: true)"},
+      {"TestSubscription", R"(name: "tenants/w/subscriptions/k" validate_only: true)"},
       {"ListRuns", R"(parent: "tenants/w/schedules/s")"},
       {"ListOccurrences", R"(parent: "tenants/w/schedules/-"
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"},
@@ -150,6 +153,12 @@ std::vector<std::string> BasesOf(const std::string& method) {
           absl::StrReplaceAll(schedule, {{"TARGET", Targets()[0]}, {R"(cron: "0 3 1 1 *")", when}}),
           tail));
     }
+  } else if (method == "CreateSubscription") {
+    each_target(R"(parent: "tenants/w" subscription_id: "v" validate_only: true subscription { )",
+                "target { TARGET } }");
+  } else if (method == "UpdateSubscription") {
+    each_target(R"(validate_only: true subscription { name: "tenants/w/subscriptions/k" )",
+                "target { TARGET } }");
   } else if (method == "CreateEvent") {
     each_target(R"(parent: "tenants/w" event_id: "UNIQUE" validate_only: true event { )",
                 event + "}");
@@ -222,12 +231,14 @@ const std::map<std::string, std::string>& Exceptions() {
       {"CreateEvent:event.name", "as CreateSchedule"},
       {"BatchCreateEvents:requests.event.name", "as CreateSchedule"},
       {"CreateCalendar:calendar.name", "as CreateSchedule"},
+      {"CreateSubscription:subscription.name", "as CreateSchedule"},
       {"CreateTenant:tenant.name", "as CreateSchedule"},
       {"CreateKey:key.name", "as CreateSchedule"},
       {"CreateSchedule:schedule.etag", "it guards updates; a new resource has none to compare"},
       {"BatchCreateSchedules:requests.schedule.etag", "as CreateSchedule"},
       {"CreatePolicy:policy.etag", "as CreateSchedule"},
       {"CreateCalendar:calendar.etag", "as CreateSchedule"},
+      {"CreateSubscription:subscription.etag", "as CreateSchedule"},
       {"CreateTenant:tenant.etag", "as CreateSchedule"},
       {"CreateEvent:event.etag", "as CreateSchedule"},
       {"BatchCreateEvents:requests.event.etag", "as CreateSchedule"},
@@ -308,6 +319,7 @@ void SetProbe(Message& message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_ENUM: {
       const auto* type = field.enum_type();
       const int last = type->value_count() - 1;
+      if (field.is_repeated()) return reflection.AddEnum(&message, &field, type->value(last));
       const bool same = reflection.GetEnumValue(message, &field) == type->value(last)->number();
       return reflection.SetEnum(&message, &field, type->value(same ? last - 1 : last));
     }

@@ -79,6 +79,32 @@ TEST_F(EscctlApplyTest, TakesAnIntervalWithoutAnAnchorAndWhatGetPrints) {
   EXPECT_THAT(same.words, HasSubstr("warning: schedule/pulse: state is ignored here"));
 }
 
+TEST_F(EscctlApplyTest, AppliesSubscriptionsAndTakesWhatGetPrints) {
+  const auto file = [&](const std::string& late_by) {
+    return Write("alarm.yaml",
+                 absl::StrCat("kind: Subscription\nname: alarm\nfilter: labels.team = a\n"
+                              "kinds: [LATE]\nlateBy: ",
+                              late_by, "\ntarget: {http: {uri: \"http://127.0.0.1:1/alarm\"}}\n"));
+  };
+  const Said dry = Run({"apply", "-f", file("10m"), "--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.words;
+  EXPECT_THAT(dry.data, HasSubstr("+lateBy: \"600s\"\n"));
+  EXPECT_THAT(dry.data, HasSubstr("subscription/alarm created (dry run)\n"));
+  EXPECT_EQ(Json({"subscription", "list"}).size(), 0u);
+  EXPECT_EQ(Run({"apply", "-f", file("10m")}).data, "subscription/alarm created\n");
+  EXPECT_EQ(Run({"apply", "-f", file("10m")}).data, "subscription/alarm unchanged\n");
+  EXPECT_EQ(Run({"apply", "-f", file("20m")}).data, "subscription/alarm configured\n");
+  const auto shown = Json({"subscription", "get", "alarm"});
+  EXPECT_EQ(shown["lateBy"], "1200s");
+  EXPECT_EQ(shown["version"], "2");
+  const std::string copy =
+      Write("copy.yaml", Run({"subscription", "get", "alarm", "-o", "yaml"}).data);
+  EXPECT_EQ(Run({"apply", "-f", copy}).data, "subscription/alarm unchanged\n");
+  const Said refused = Run({"apply", "-f", file("1ms")});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("subscription/alarm: lateBy: "));
+}
+
 TEST_F(EscctlApplyTest, DryRunShowsADiffAndWritesNothing) {
   const std::string file = Write("two.yaml", kTwo);
   const Said before = Run({"apply", "-f", file, "--dry-run"});

@@ -62,10 +62,9 @@ TEST(EscctlShellTest, BashCompletesCommands) {
   EXPECT_EQ(Complete("escctl completion z"), "zsh\n");
   EXPECT_EQ(Complete("escctl quota s"), "set\n");
   EXPECT_EQ(Complete("escctl tenant u"), "update\n");
-  EXPECT_THAT(
-      Complete("escctl ''"),
-      HasSubstr(
-          "apply schedule account event run deadletter operation policy calendar token target"));
+  EXPECT_THAT(Complete("escctl ''"),
+              HasSubstr("apply schedule account event run deadletter operation policy calendar "
+                        "subscription token target"));
 }
 
 TEST(EscctlShellTest, BashCompletesFlagsAndTheirValues) {

@@ -1,6 +1,8 @@
-// --watch of get and list.
+// `escctl top`, and --watch of get and list, against a real platform.
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +15,63 @@
 namespace escapement::integration {
 namespace escctl_watch_test {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST_F(EscctlTest, TopShowsHeldLimitAndWaiting) {
+  Json({"policy", "create", "one", "--max-concurrent", "1"});
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "-n", "5", "--policy", "one", "--http",
+        receiver_->origin() + "/hook"});
+  Json({"schedule", "trigger", "s"});
+  receiver_->AwaitRequests(1);
+  const Said top = Run({"top", "--once"});
+  EXPECT_EQ(top.exit_code, 0) << top.words;
+  EXPECT_THAT(top.data, StartsWith("POLICY"));
+  EXPECT_THAT(top.data, ContainsRegex("one +ENABLED +1 +1 +4 "));
+  EXPECT_THAT(top.data, ContainsRegex("s +one +1 +4 "));
+  EXPECT_THAT(top.data, Not(HasSubstr("DELIVERED")));
+}
+
+TEST_F(EscctlTest, TopReadsTheMetricsOfAProcess) {
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "-n", "7", "--http",
+        receiver_->origin() + "/hook"});
+  Json({"schedule", "trigger", "s"});
+  receiver_->AwaitRequests(7);
+  const std::string url = absl::StrCat("http://", platform_->http_address("standalone"));
+  // The receiver may know of an answer before the handler.
+  Said top;
+  for (int tries = 0; tries < 100; ++tries) {
+    top = Run({"top", "--once", "--metrics-url", url});
+    if (top.data.find("\n-            7 ") != std::string::npos) break;
+  }
+  EXPECT_EQ(top.exit_code, 0) << top.words;
+  EXPECT_THAT(top.data, StartsWith("DELIVERED/S"));
+  EXPECT_THAT(top.data, ContainsRegex("\n- +7 +[0-9.]+ m?s +[0-9.]+ m?s +0 "));
+
+  // The second frame has a rate.
+  auto live = ChildProcess::Start({.program = BuiltFolder() + "/tools/escctl/escctl",
+                                   .arguments = {"top", "--metrics-url", url + "/metrics"},
+                                   .environment = environment_,
+                                   .log = folder_ + "/top"});
+  ASSERT_TRUE(live.ok()) << live.status();
+  for (const char* row : {"- ", "0.0 "})
+    EXPECT_TRUE((*live)->AwaitLine(row, absl::Seconds(30)).ok()) << row;
+  (*live)->Kill();
+}
+
+TEST_F(EscctlTest, TopNamesAnAddressThatIsWrong) {
+  EXPECT_EQ(Run({"top", "--once", "--metrics-url", "127.0.0.1:1"}).exit_code, 2);
+  const Said nobody = Run({"top", "--once", "--metrics-url", "http://127.0.0.1:1"});
+  EXPECT_EQ(nobody.exit_code, 1);
+  EXPECT_THAT(nobody.words, HasSubstr("--metrics-url: http://127.0.0.1:1 refuses connections"));
+  const std::string address = platform_->http_address("standalone");
+  const Said nothing =
+      Run({"top", "--once", "--metrics-url", absl::StrCat("http://", address, "/nothing")});
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_THAT(nothing.words, HasSubstr("404"));
+}
 
 class EscctlWatchTest : public EscctlTest {
  protected:

@@ -15,6 +15,7 @@
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
+#include "escapement/v1/notification_service.pb.h"
 #include "escapement/v1/operation_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
@@ -45,6 +46,7 @@ const RouteTable& Routes() {
   v1::GetDeadLetterRequest::descriptor();
   v1::GetOperationRequest::descriptor();
   v1::GetCalendarRequest::descriptor();
+  v1::GetSubscriptionRequest::descriptor();
   static const RouteTable table = *RouteTable::Build(
       *google::protobuf::DescriptorPool::generated_pool(),
       {"escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
@@ -52,7 +54,7 @@ const RouteTable& Routes() {
        "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService",
        "escapement.v1.TargetService", "escapement.v1.DeadLetterService",
        "escapement.v1.OperationService", "escapement.v1.CalendarService",
-       "escapement.v1.StatisticsService"});
+       "escapement.v1.StatisticsService", "escapement.v1.NotificationService"});
   return table;
 }
 

@@ -18,6 +18,7 @@
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
 #include "escapement/v1/calendar_service.grpc.pb.h"
+#include "escapement/v1/notification_service.grpc.pb.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/apply/manifest.h"
@@ -132,6 +133,37 @@ struct CalendarApi {
   Session& session;
 };
 
+struct SubscriptionApi {
+  using Message = v1::Subscription;
+  using Stub = v1::NotificationService::Stub;
+
+  explicit SubscriptionApi(Session& session) : session(session) {}
+
+  grpc::Status Get(const std::string& name, Message& message) {
+    v1::GetSubscriptionRequest request;
+    request.set_name(name);
+    return session.Call(&Stub::GetSubscription, request, message);
+  }
+  grpc::Status Create(const Message& wanted, bool validate_only, Message& message) {
+    v1::CreateSubscriptionRequest request;
+    request.set_parent(ParentOf(wanted.name()));
+    request.set_subscription_id(IdOf(wanted.name()));
+    *request.mutable_subscription() = wanted;
+    request.set_validate_only(validate_only);
+    return session.Call(&Stub::CreateSubscription, request, message);
+  }
+  grpc::Status Update(const Message& wanted, bool validate_only, Message& message) {
+    v1::UpdateSubscriptionRequest request;
+    *request.mutable_subscription() = wanted;
+    request.mutable_update_mask()->add_paths("*");
+    request.set_validate_only(validate_only);
+    return session.Call(&Stub::UpdateSubscription, request, message);
+  }
+  static std::vector<std::string> WarningsOf(const Message&) { return {}; }
+
+  Session& session;
+};
+
 template <typename Message>
 Message WithoutServerFields(Message message) {
   ClearServerFields(message);
@@ -222,6 +254,10 @@ Applied Applier::Apply(const v1::Calendar& wanted) {
   return applied;
 }
 
+Applied Applier::Apply(const v1::Subscription& wanted) {
+  return ApplyWith<SubscriptionApi>(wanted);
+}
+
 Applied Applier::Prune(const v1::Schedule& listed) {
   Applied applied;
   applied.effect = ApplyEffect::kPruned;
@@ -242,11 +278,11 @@ Applied Applier::Prune(const v1::Schedule& listed) {
 namespace {
 
 constexpr char kDescription[] =
-    R"(create or update the schedules, throttling policies and calendars of a file
+    R"(create or update the schedules, throttling policies, calendars and subscriptions of a file
 
 The file holds YAML documents separated by "---", or a JSON array. Each document is one resource:
 
-  kind: ThrottlePolicy          # or Schedule, or Calendar
+  kind: ThrottlePolicy          # or Schedule, Calendar, Subscription
   name: gentle                  # short, or tenants/{tenant}/policies/{name}
   maxConcurrent: 5
   ---
@@ -277,6 +313,7 @@ class ApplyRun {
     ApplyKind<v1::ThrottlePolicy>(manifest);
     ApplyKind<v1::Calendar>(manifest);
     ApplyKind<v1::Schedule>(manifest);
+    ApplyKind<v1::Subscription>(manifest);
     ApplyKind<std::monostate>(manifest);
   }
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "escapement/v1/calendar_service.pb.h"
+#include "escapement/v1/notification_service.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "tools/escctl/base/session.h"
 
@@ -41,6 +42,7 @@ class Applier {
   Applied Apply(const v1::Schedule& wanted);
   Applied Apply(const v1::ThrottlePolicy& wanted);
   Applied Apply(const v1::Calendar& wanted);
+  Applied Apply(const v1::Subscription& wanted);
 
   // Deletes the schedule, unless it has changed since it was listed.
   Applied Prune(const v1::Schedule& listed);

@@ -15,7 +15,7 @@
 namespace escapement::escctl {
 namespace {
 
-constexpr char kKinds[] = "must be Schedule, ThrottlePolicy or Calendar";
+constexpr char kKinds[] = "must be Schedule, ThrottlePolicy, Calendar or Subscription";
 constexpr char kPayloadText[] = "payloadText";
 constexpr char kPayloadJson[] = "payloadJson";
 
@@ -70,6 +70,7 @@ ValueTree KindOf(absl::string_view name) {
   if (absl::StrContains(name, "/schedules/")) return "Schedule";
   if (absl::StrContains(name, "/policies/")) return "ThrottlePolicy";
   if (absl::StrContains(name, "/calendars/")) return "Calendar";
+  if (absl::StrContains(name, "/subscriptions/")) return "Subscription";
   return nullptr;
 }
 
@@ -157,6 +158,11 @@ class ManifestReader {
       ReadName(name, "calendars", "calendar", resource, calendar);
       ReadMessage(values, calendar, resource.errors);
       ClearServerFields(calendar);
+    } else if (kind == "Subscription") {
+      v1::Subscription& subscription = resource.message.emplace<v1::Subscription>();
+      ReadName(name, "subscriptions", "subscription", resource, subscription);
+      ReadMessage(values, subscription, resource.errors);
+      ClearServerFields(subscription);
     } else {
       const std::string given = kind.is_string() ? kind.get<std::string>() : "";
       resource.errors.push_back({"kind", given.empty() ? absl::StrCat("is missing; it ", kKinds)
@@ -240,6 +246,18 @@ void ClearServerFields(v1::Calendar& calendar) {
   calendar.clear_next_days();
 }
 
+void ClearServerFields(v1::Subscription& subscription) {
+  subscription.clear_etag();
+  subscription.clear_version();
+  subscription.clear_create_time();
+  subscription.clear_update_time();
+  subscription.clear_check_time();
+  subscription.clear_problem_count();
+  subscription.clear_problems();
+  subscription.clear_last_event();
+  subscription.clear_last_event_time();
+}
+
 std::string ManifestYaml(const v1::Schedule& schedule) { return Yaml("Schedule", schedule); }
 
 std::string ManifestYaml(const v1::ThrottlePolicy& policy) {
@@ -247,6 +265,10 @@ std::string ManifestYaml(const v1::ThrottlePolicy& policy) {
 }
 
 std::string ManifestYaml(const v1::Calendar& calendar) { return Yaml("Calendar", calendar); }
+
+std::string ManifestYaml(const v1::Subscription& subscription) {
+  return Yaml("Subscription", subscription);
+}
 
 std::string IdOf(absl::string_view full_name) {
   return std::string(full_name.substr(full_name.rfind('/') + 1));

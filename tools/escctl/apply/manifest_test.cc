@@ -109,6 +109,26 @@ TEST(ManifestTest, CalendarsAreResourcesAndSchedulesNameThem) {
   EXPECT_EQ(manifest.resources[2].title, "calendar/b");
 }
 
+TEST(ManifestTest, SubscriptionsAreResources) {
+  const Manifest manifest = ReadManifest(
+      "kind: Subscription\nname: failures\nfilter: labels.team = a\nkinds: [FAILED, AT_RISK]\n"
+      "lateBy: 10m\ntarget: {http: {uri: \"http://x/\"}}\netag: stale\nversion: 7\n"
+      "checkTime: 2026-12-24T18:00:00Z\nproblemCount: 1\nproblems: [{kind: FAILED, count: 2}]\n"
+      "lastEvent: tenants/default/events/notice-1\nlastEventTime: 2026-12-24T18:00:00Z\n---\n"
+      "name: tenants/t/subscriptions/b\n---\nkind: Subscription\nname: c\nkinds: [SLOW]\n",
+      kParent);
+  ASSERT_EQ(manifest.resources.size(), 3u);
+  EXPECT_EQ(ErrorsOf(manifest.resources[0]), "");
+  EXPECT_EQ(std::get<v1::Subscription>(manifest.resources[0].message).ShortDebugString(),
+            "name: \"tenants/default/subscriptions/failures\" filter: \"labels.team = a\" "
+            "kinds: FAILED kinds: AT_RISK late_by { seconds: 600 } "
+            "target { http { uri: \"http://x/\" } }");
+  EXPECT_EQ(ErrorsOf(manifest.resources[1]), "");
+  EXPECT_EQ(manifest.resources[1].title, "subscription/b");
+  EXPECT_EQ(ErrorsOf(manifest.resources[2]),
+            "kinds[0]: 'SLOW' is not one of FAILED, LATE, MISSED, PAUSED, AT_RISK\n");
+}
+
 TEST(ManifestTest, NamesTheFieldOfEachError) {
   const auto errors = [](const std::string& fields) {
     return ErrorsOf(ReadManifest("kind: Schedule\nname: s\n" + fields, kParent).resources.at(0));
@@ -179,9 +199,9 @@ TEST(ManifestTest, BrokenDocumentLeavesTheOthers) {
   ASSERT_EQ(manifest.resources.size(), 8u);
   EXPECT_EQ(ErrorsOf(manifest.resources[0]).substr(0, 9), ": line 3:");
   EXPECT_EQ(ErrorsOf(manifest.resources[1]),
-            "kind: 'Job' must be Schedule, ThrottlePolicy or Calendar\n");
+            "kind: 'Job' must be Schedule, ThrottlePolicy, Calendar or Subscription\n");
   EXPECT_EQ(ErrorsOf(manifest.resources[2]),
-            "kind: is missing; it must be Schedule, ThrottlePolicy or Calendar\n");
+            "kind: is missing; it must be Schedule, ThrottlePolicy, Calendar or Subscription\n");
   EXPECT_EQ(ErrorsOf(manifest.resources[3]),
             "name: is missing; every resource needs its own name\n");
   EXPECT_EQ(ErrorsOf(manifest.resources[4]), "");
@@ -227,6 +247,8 @@ TEST(ManifestTest, ServerFieldsAreNamedAsInTheFile) {
   EXPECT_EQ(FileFieldName("schedule.event_count"), "eventCount");
   EXPECT_EQ(FileFieldName("policy.max_per_second"), "maxPerSecond");
   EXPECT_EQ(FileFieldName("schedule.target.http.headers[x_y]"), "target.http.headers[x_y]");
+  EXPECT_EQ(FileFieldName("calendar.except_dates[1]"), "exceptDates[1]");
+  EXPECT_EQ(FileFieldName("subscription.late_by"), "lateBy");
   EXPECT_EQ(FileFieldName("schedule_id"), "scheduleId");
 }
 

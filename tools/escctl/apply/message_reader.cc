@@ -288,8 +288,9 @@ class Reader {
                 Message& message) {
     const auto* value = field.enum_type()->FindValueByName(text);
     if (value != nullptr) {
-      message.GetReflection()->SetEnum(&message, &field, value);
-      return;
+      const Reflection& reflection = *message.GetReflection();
+      return field.is_repeated() ? reflection.AddEnum(&message, &field, value)
+                                 : reflection.SetEnum(&message, &field, value);
     }
     std::vector<std::string> names;
     for (int i = 0; i < field.enum_type()->value_count(); ++i) {
@@ -344,7 +345,11 @@ std::string FileFieldName(absl::string_view server_field) {
   // "policy" alone is a schedule's field; before a dot it is the resource.
   if (dot != absl::string_view::npos) {
     const absl::string_view resource = server_field.substr(0, dot);
-    if (resource == "schedule" || resource == "policy") server_field.remove_prefix(dot + 1);
+    for (const absl::string_view known : {"schedule", "policy", "calendar", "subscription"}) {
+      if (resource != known) continue;
+      server_field.remove_prefix(dot + 1);
+      break;
+    }
   }
   std::string name;
   bool inside_brackets = false;

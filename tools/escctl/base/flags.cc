@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
@@ -53,6 +54,10 @@ constexpr FieldFlag kFieldFlags[] = {
     {"target", "--target"},
     {"dates", "--date"},
     {"rules", "--rule"},
+    {"filter", "--filter"},
+    {"filter", "--schedule"},
+    {"filter", "--label"},
+    {"kinds", "--kind"},
     {"calendars", "--add"},
     {"except_dates", "--except-date"},
     {"window.duration", "--window"},
@@ -87,7 +92,7 @@ bool IsGiven(const CLI::App& command, const std::string& flag) {
 
 std::string FlagOfField(const CLI::App& command, absl::string_view field) {
   for (const absl::string_view resource :
-       {"schedule.", "event.", "policy.", "tenant.", "key.", "calendar."})
+       {"schedule.", "event.", "policy.", "tenant.", "key.", "calendar.", "subscription."})
     if (absl::ConsumePrefix(&field, resource)) break;
   absl::string_view path = field.substr(0, field.find('['));
   const absl::string_view element = field.substr(path.size());
@@ -168,6 +173,52 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
     parsed.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
   return parsed;
+}
+
+namespace {
+
+// A value, or a label's key, of a filter.
+std::string InQuotes(absl::string_view text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+}  // namespace
+
+void ScheduleFilterFlags::Add(CLI::App& command) {
+  auto* filter = command.add_option(
+      "--filter", filter_,
+      "which schedules, as in \"schedule list --filter\"; \"\" for all of the tenant");
+  command
+      .add_option(
+          "--schedule", schedules_,
+          "only the schedule with this id or full name, or nightly-* for all that begin so; "
+          "may be repeated")
+      ->allow_extra_args(false)
+      ->excludes(filter);
+  command
+      .add_option("--label", labels_,
+                  "only schedules with this label, key=value; may be repeated, then all must match")
+      ->allow_extra_args(false)
+      ->excludes(filter);
+}
+
+absl::StatusOr<std::optional<std::string>> ScheduleFilterFlags::Filter() const {
+  if (filter_.has_value()) return filter_;
+  std::vector<std::string> names;
+  for (const std::string& schedule : schedules_) {
+    if (schedule.empty()) return absl::InvalidArgumentError("--schedule: is empty");
+    names.push_back(absl::StrCat("name = ", InQuotes(schedule)));
+  }
+  std::vector<std::string> conditions;
+  if (!names.empty()) {
+    conditions.push_back(names.size() == 1 ? names.front()
+                                           : absl::StrCat("(", absl::StrJoin(names, " OR "), ")"));
+  }
+  ASSIGN_OR_RETURN(const auto labels, ParsePairs("--label", labels_));
+  for (const auto& [key, value] : labels)
+    conditions.push_back(absl::StrCat("labels.", InQuotes(key), " = ", InQuotes(value)));
+  if (conditions.empty()) return std::optional<std::string>();
+  return absl::StrJoin(conditions, " AND ");
 }
 
 absl::StatusOr<std::vector<v1::Limit>> PolicyFlags::ReadLimits(

@@ -134,6 +134,21 @@ class ListFlags {
   WatchFlags watch_;
 };
 
+// Flags that say which schedules are meant: --filter, or conditions that make one.
+
+class ScheduleFilterFlags {
+ public:
+  void Add(CLI::App& command);
+
+  // As ListSchedulesRequest.filter. nullopt: none of the flags is given.
+  absl::StatusOr<std::optional<std::string>> Filter() const;
+
+ private:
+  std::optional<std::string> filter_;
+  std::vector<std::string> schedules_;
+  std::vector<std::string> labels_;
+};
+
 // Flags that schedules and one-off events share: the policy, and when an event has ended.
 
 class PolicyFlags {

@@ -17,6 +17,7 @@ void AddDeadLetterCommands(CLI::App& app, Session& session);
 void AddOperationCommands(CLI::App& app, Session& session);
 void AddPolicyCommands(CLI::App& app, Session& session);
 void AddCalendarCommands(CLI::App& app, Session& session);
+void AddSubscriptionCommands(CLI::App& app, Session& session);
 void AddTokenCommands(CLI::App& app, Session& session);
 void AddTargetCommands(CLI::App& app, Session& session);
 // `escctl statistics`: what happened in each minute.

@@ -100,6 +100,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddOperationCommands(app, session);
   AddPolicyCommands(app, session);
   AddCalendarCommands(app, session);
+  AddSubscriptionCommands(app, session);
   AddTokenCommands(app, session);
   AddTargetCommands(app, session);
   AddStatisticsCommand(app, session);
