@@ -44,13 +44,12 @@ TEST_F(EscctlSubscriptionTest, SendsAFailureOnceAndItsEnd) {
   EXPECT_EQ(made["kinds"], nlohmann::json({"FAILED", "MISSED"}));
   EXPECT_EQ(made["lateBy"], "600s");
   for (const char* id : {"nightly", "other"}) {
-    Json({"schedule", "create", id, "--cron", "0 0 1 1 *", "--max-attempts", "1", "--http",
-          receiver_->origin() + "/status/503/hook"});
-    Json({"schedule", "trigger", id});
+    Json({"schedule", "create", id, "--every", "1h", "--anchor", "+3s", "--max-attempts", "1",
+          "--http", receiver_->origin() + "/status/503/hook"});
   }
-  const std::string run = Json({"schedule", "runs", "nightly"})[0]["name"];
 
   const auto first = Message(1);
+  const std::string run = Json({"schedule", "runs", "nightly"})[0]["name"];
   EXPECT_EQ(first["subscription"], "tenants/default/subscriptions/failures");
   ASSERT_EQ(first.value("problems", nlohmann::json::array()).size(), 1u) << first;
   EXPECT_EQ(first.value("ended", nlohmann::json::array()).size(), 0u) << first;

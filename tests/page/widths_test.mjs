@@ -10,7 +10,7 @@ const long = (begin, fill = 'of-the-large-customers-') => (begin + fill.repeat(6
 const WHOLE = 'wwwwwwwwww';
 const TENANT = long('tenant-');
 const WORDS = 'Bills of the customers whose contracts end with the quarter, and those of all others. '.repeat(3).slice(0, 199).trim(); // at most 200 characters
-const NAMES = { schedule: long('big-'), other: long('whole', WHOLE), paused: long('paused-'), policy: long('policy-'), calendar: long('holidays-'), event: long('event-', WHOLE), later: long('later-'), subscription: long('told', WHOLE), mail: long('mail-') };
+const NAMES = { schedule: long('big-'), other: long('whole', WHOLE), paused: long('paused-'), hourly: long('hourly-'), policy: long('policy-'), calendar: long('holidays-'), event: long('event-', WHOLE), later: long('later-'), subscription: long('oncall', WHOLE), mail: long('mail-') };
 let platform, receiver, browser, page, run, operation;
 
 const post = (where, body) => platform.api('POST', `/tenants/${TENANT}/${where}`, body);
@@ -31,6 +31,7 @@ before(async () => {
   await post(`schedules/${NAMES.paused}:pause`, { reason: WORDS });
   await post(`subscriptions?subscriptionId=${NAMES.subscription}`, { displayName: WORDS, filter: `labels.${WHOLE.repeat(6)} = ${WHOLE.repeat(6)} OR name = ${NAMES.other}`, lateBy: '90061.5s', target: target('/ok') });
   await post(`subscriptions?subscriptionId=${NAMES.mail}`, { displayName: WORDS, kinds: ['FAILED', 'LATE', 'MISSED', 'PAUSED', 'AT_RISK'], target: { email: { smtpUri: `smtps://${'mail.'.repeat(30)}example.org`, from: 'escapement@example.org', to: Array.from({ length: 8 }, (_, i) => `${WHOLE.repeat(4)}${i}@example.org`) } } });
+  await schedule(NAMES.hourly, { cron: undefined, timeZone: undefined, calendar: undefined, interval: { every: '3600s', anchorTime: new Date(Date.now() + 2000).toISOString() } });
   run = (await platform.run(NAMES.other, {}, TENANT)).name;
   await platform.run(NAMES.schedule, {}, TENANT);
   const event = (id, more) => post(`events?eventId=${id}`, { retryPolicy: { maxAttempts: 1 }, target: target('/fail'), payload: Buffer.from(`{"${WHOLE.repeat(9)}":"${WORDS}"}`).toString('base64'), ...more });
