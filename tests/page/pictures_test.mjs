@@ -362,6 +362,14 @@ test('the load to come is read by keyboard, hour by hour and group by group', { 
   await page.keyboard.press('ArrowUp');
   await page.locator('.map-point').getByText(labels[1]).waitFor();
   assert.equal(await focused(), labels[1]);
+  // Its busiest minute, and a quieter one near it.
+  const grid = page.getByRole('grid');
+  await grid.getByRole('gridcell', { name: /:05–\d\d:10: 34 events$/ }).nth(3).click();
+  await grid.getByText(/^\d\d:07: 30 events of 1 schedule\.$/).waitFor();
+  await grid.getByText(/^\d\d:07 has 30 events, \d\d:\d\d has 0\.$/).waitFor();
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('Enter');
+  await grid.getByText(/^\d\d:00–\d\d:05: 0 events$/).waitFor();
   for (const [by, groups] of [['Policy', { gentle: 192, 'no policy': 720 }], ['Target', { [`http:${receiver.url}`]: 720, 'http:http://127.0.0.1:9': 192 }]]) {
     await page.getByLabel('Group by').selectOption(by);
     const table = page.getByRole('table', { name: `Events of the next 24 hours, by ${by.toLowerCase()}` });

@@ -77,7 +77,7 @@ function plotOf(Plot, box, times, step, series, seconds, onPoint) {
   const axis = { stroke: () => colourOf('muted'), font: '12px system-ui, sans-serif', ticks: { show: false } };
   const bars = Plot.paths.bars({ align: 1, size: [1, 100], gap: 1 });
   return new Plot({
-    width: box.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 4, 0, 0],
+    width: box.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 20, 0, 0],
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, focus: { prox: -1 } },
     scales: { x: { time: false, range: () => [times[0] / 1000, end / 1000] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ max) => [0, max > 0 ? max * 1.08 : 1] } },
     axes: [

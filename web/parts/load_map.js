@@ -1,5 +1,5 @@
 // The events that schedules will fire in the next 24 hours: a row for each hour, or for each policy or target, and a field for each five
-// minutes. The more events, the darker. Each row also says the same in words; pointer and arrow keys show the number of a field.
+// minutes. The more events, the darker. Each row also says the same in words; pointer and arrow keys show the number of a field, and a click or Enter what fires in it.
 import { html, useRef, useState } from './view.js';
 import { address, Link, setQuery } from './router.js';
 import { get } from './api.js';
@@ -18,7 +18,7 @@ const AHEAD_MAX_MS = 365 * 86400000;
 
 /** The hours of a forecast by the clocks of the page's zone, each with its fields. An hour that clocks repeat has two rows. @param {number} start the first minute, in ms @param {number[]} minutes events of each */
 export function hoursOf(start, minutes) {
-  /** @type {{begin: number, title: string, fields: {time: number, events: number}[], events: number, most: number, mostAt: number}[]} */
+  /** @type {{begin: number, title: string, fields: {time: number, events: number, most: number, mostAt: number}[], events: number, most: number, mostAt: number}[]} */
   const hours = [];
   let before = 60;
   minutes.forEach((events, i) => {
@@ -26,15 +26,16 @@ export function hoursOf(start, minutes) {
     const ofField = Math.floor(time / 60000) % FIELD_MINUTES;
     if (i === 0 || ofField === 0) {
       const minute = minuteOf(time) - ofField;
-      if (minute <= before) hours.push({ begin: time, title: clockText(time - (minuteOf(time) * 60000)), fields: Array.from({ length: FIELDS }, () => ({ time: 0, events: 0 })), events: 0, most: 0, mostAt: time });
+      if (minute <= before) hours.push({ begin: time, title: clockText(time - (minuteOf(time) * 60000)), fields: Array.from({ length: FIELDS }, () => ({ time: 0, events: 0, most: 0, mostAt: 0 })), events: 0, most: 0, mostAt: time });
       before = minute;
     }
     const hour = hours[hours.length - 1];
     const field = hour.fields[Math.floor(before / FIELD_MINUTES)];
     field.time ||= time;
-    field.events += events;
-    hour.events += events;
-    if (events > hour.most) Object.assign(hour, { most: events, mostAt: time });
+    for (const of of [field, hour]) {
+      of.events += events;
+      if (events > of.most) Object.assign(of, { most: events, mostAt: time });
+    }
   });
   return hours;
 }
@@ -54,18 +55,35 @@ const Shades = (most) => html`<p class="legend shades">${Array.from({ length: SH
   return shadeOf(shade ? least : 0, most) === shade && html`<span class=${`heat-${shade}`}>${shade ? `from ${count(least)}` : '0'}</span>`;
 })} events in five minutes</p>`;
 
-/** @param {{hours: ReturnType<typeof hoursOf>}} props */
-function Hours({ hours }) {
+/** The schedules of a busy minute. @param {{tenant: string, minute: any}} props minute: of a forecast */
+function Sources({ tenant, minute }) {
+  const sources = minute.sources ?? [];
+  const more = Number(minute.scheduleCount ?? 0) - sources.length;
+  return html`${sources.map((/** @type {any} */ source, /** @type {number} */ i) => html`${i > 0 && ', '}<${Link} to=${address(tenant, ['schedules', idOf(source.schedule)])}>${idOf(source.schedule)}<//> ${count(source.eventCount)}`)}${more > 0 ? ` and ${count(more)} more` : ''}`;
+}
+
+/** What fires in the busiest minute of a field, and a quieter one near it. @param {{tenant: string, time: number}} props time: of that minute */
+function FieldLoad({ tenant, time }) {
+  const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: time > Date.now() ? new Date(time).toISOString() : '', duration: '60s' }, signal), [tenant, time]);
+  if (!data) return error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} />`;
+  const minute = data.busyMinutes?.[0]; // several schedules meet in it
+  return html`<p>${clockText(time)}: ${minute ? html`<${Sources} tenant=${tenant} minute=${minute} />` : `${counted(data.eventCount ?? 0, 'event')} of ${counted(data.scheduleCount ?? 0, 'schedule')}`}.</p><${LoadNear} tenant=${tenant} time=${new Date(time).toISOString()} />`;
+}
+
+/** @param {{tenant: string, hours: ReturnType<typeof hoursOf>}} props */
+function Hours({ tenant, hours }) {
   const grid = useRef(/** @type {HTMLElement|null} */ (null));
   const fields = hours.flatMap((hour, row) => hour.fields.map((field, at) => ({ ...field, row, at })).filter(({ time }) => time > 0));
   const [chosen, setChosen] = useState(0); // the time of a field
   const [shown, setShown] = useState(0);
+  const [opened, setOpened] = useState(0); // the time of a field
   const focus = Math.max(0, fields.findIndex(({ time }) => time === chosen));
   const point = fields.find(({ time }) => time === shown);
   const most = Math.max(...fields.map(({ events }) => events));
   const width = WIDTH / FIELDS;
   const onKey = (/** @type {KeyboardEvent} */ event) => {
-    const { row, at } = fields[focus];
+    const { row, at, time } = fields[focus];
+    if (event.key === 'Enter') return setOpened(time);
     /** The field above or below; in the first and the last hour there may be none. @param {number} rows */
     const beside = (rows) => fields.findIndex((field) => field.row === row + rows && field.at === at);
     const to = { ArrowLeft: focus - 1, ArrowRight: focus + 1, ArrowUp: beside(-1), ArrowDown: beside(1), Home: fields.findIndex((field) => field.row === row), End: fields.findLastIndex((field) => field.row === row) }[event.key];
@@ -79,8 +97,8 @@ function Hours({ hours }) {
     <div class="map" role="grid" aria-label="Events of the next 24 hours, by five minutes" ref=${grid} onKeyDown=${onKey} onMouseLeave=${() => setShown(0)}><div class="lane scale" role="row"><div class="lane-name" role="columnheader">Hour</div><div class="lane-picture" role="columnheader">${[0, 15, 30, 45].map((minute) => html`<span>:${String(minute).padStart(2, '0')}</span>`)}<span class="unseen">Picture</span></div><div class="lane-text" role="columnheader"><span class="unseen">Summary</span></div></div>
     ${hours.map((hour, i) => html`<div class="lane" role="row" key=${hour.begin}><div class="lane-name" role="rowheader">${hour.title}${(i === 0 || dayText(hour.begin) !== dayText(hours[i - 1].begin)) && html` <span class="muted">${dayText(hour.begin)}</span>`}</div>
       <div class="lane-picture"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" role="none">${hour.fields.map((field, at) => field.time > 0 && html`<rect class=${`heat-${shadeOf(field.events, most)}`} x=${at * width} y="0" width=${width - 3} height="18"
-        role="gridcell" aria-label=${fieldText(field)} data-time=${field.time} tabindex=${field.time === fields[focus].time ? 0 : -1} onFocus=${() => (setChosen(field.time), setShown(field.time))} onMouseEnter=${() => setShown(field.time)} />`)}</svg></div>
-      <div class="lane-text" role="gridcell">${loadText(hour)}</div></div>`)}</div>`;
+        role="gridcell" aria-label=${fieldText(field)} data-time=${field.time} tabindex=${field.time === fields[focus].time ? 0 : -1} onFocus=${() => (setChosen(field.time), setShown(field.time))} onMouseEnter=${() => setShown(field.time)} onClick=${() => setOpened(field.time)} />`)}</svg></div>
+      <div class="lane-text" role="gridcell">${loadText(hour)}</div></div>${hour.fields.map((field) => opened > 0 && field.time === opened && html`<div class="note" role="row" key=${opened}><div role="gridcell">${field.events ? html`<${FieldLoad} tenant=${tenant} time=${field.mostAt} />` : fieldText(field)}</div></div>`)}`)}</div>`;
 }
 
 /** The whole time of each group in one row. @param {{start: number, groups: any[], by: string, to: (group: any) => string}} props */
@@ -117,16 +135,14 @@ export function LoadMap({ tenant, query }) {
   const shown = group ?? data;
   const minutes = (shown?.eventsPerMinute ?? []).map(Number);
   const busy = group ? undefined : data?.busyMinutes?.[0];
-  const more = Number(busy?.scheduleCount ?? 0) - (busy?.sources?.length ?? 0);
-  const names = (busy?.sources ?? []).map((/** @type {any} */ source, /** @type {number} */ i) => html`${i > 0 && ', '}<${Link} to=${address(tenant, ['schedules', idOf(source.schedule)])}>${idOf(source.schedule)}<//> ${count(source.eventCount)}`);
   const start = data && Date.parse(data.startTime);
   const to = (/** @type {any} */ each) => address(tenant, [], { ...Object.fromEntries(query), group: each.id });
   return html`<h2>Load of the next 24 hours</h2><section class="card">
     <div class="filters"><${Select} path="load.by" label="Group by" value=${by} options=${[['', 'Nothing'], ['policy', 'Policy'], ['target', 'Target']]} set=${(/** @type {string} */ next) => setQuery({ by: next, group: '' })} error=${null} />
       ${groups.length > 0 && html`<${Select} path="load.group" label=${by === 'policy' ? 'Policy' : 'Target'} value=${group?.id ?? ''} options=${[['', 'All'], ...groups.map((/** @type {any} */ each) => [each.id, `${each.name}: ${count(each.eventCount)}`])]} set=${(/** @type {string} */ next) => setQuery({ group: next })} error=${null} />`}</div>
     ${error && !data && html`<${Failure} error=${error} retry=${reload} />`}${!data && !error && html`<${Loading} />`}
-    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of <${Link} to=${address(tenant, ['schedules'])}>${counted(shown.scheduleCount, 'schedule')}<//>${by === 'policy' && group?.key && html` of the policy <${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>`}, as their definitions say. One-off events and retries are not in it.${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: ${names}${more > 0 ? ` and ${count(more)} more` : ''}.`}</p>
-      ${groups.length > 0 && !group ? html`<${Groups} start=${start} groups=${groups} by=${by} to=${to} />` : html`<${Hours} hours=${hoursOf(start, minutes)} />`}` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
+    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of <${Link} to=${address(tenant, ['schedules'])}>${counted(shown.scheduleCount, 'schedule')}<//>${by === 'policy' && group?.key && html` of the policy <${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>`}, as their definitions say. One-off events and retries are not in it.${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: <${Sources} tenant=${tenant} minute=${busy} />.`}</p>${busy && html`<${LoadNear} tenant=${tenant} time=${busy.time} />`}
+      ${groups.length > 0 && !group ? html`<${Groups} start=${start} groups=${groups} by=${by} to=${to} />` : html`<${Hours} tenant=${tenant} hours=${hoursOf(start, minutes)} />`}` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
 }
 
 /** What fires near the time that is typed: "02:00 has 41,000 events, 02:07 has 900." @param {{tenant: string, time: string|undefined}} props */
