@@ -135,7 +135,7 @@ test('an account without a role is told so', { timeout: 60000 }, async () => {
   const page = await open({ where: '/ui/default/schedules' });
   await signIn(page, 'eve');
   await page.getByText('Your account has no role here').waitFor();
-  assert.equal(new URL(page.url()).search, '');
+  await until(() => new URL(page.url()).search === '', 'the address says nothing of it');
   assert.equal(await cookie(page), undefined);
   assert.deepEqual(await axe(page), []);
   await page.context().close();
