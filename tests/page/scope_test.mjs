@@ -1,4 +1,4 @@
-// What a subscription covers: choices of people become filters of the API, and are found in them again.
+// The form of a notification turns people's choices into filters of the API, and filters into choices again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { filterOfScope, scopeOf, scopeProblem, scopeText } from '../../web/parts/scope.js';

@@ -593,7 +593,7 @@ class Check : public std::enable_shared_from_this<Check> {
   }
 
   void Finish() {
-    // Those of schedules that are deleted, or not covered any more, have ended.
+    // If a schedule was deleted, or the filter does not cover it any more, its problems have ended.
     const auto covered = [this](const ProblemRecord& problem) {
       return problem.schedule_id().empty() ? filter_.always()
                                            : seen_.contains(problem.schedule_id());

@@ -203,7 +203,7 @@ void AddSubscriptionUpdate(CLI::App& group, Session& session) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand(
-      "update", "change the given fields; problems that it leaves out are forgotten");
+      "update", "change the given fields; problems of schedules that it leaves out end");
   command->add_option("name", o->name, "id or full name")->required();
   command->add_option("--etag", o->etag, "change it only if this is its current etag");
   AddRequestId(*command, o->request_id);
