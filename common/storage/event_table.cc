@@ -272,6 +272,22 @@ kv::Group InternGroup(const InternedDelivery& interned) {
 
 std::string InternKey(const Uid& hash) { return DefinitionKey(hash, 0); }
 
+void AddOwnEvent(absl::string_view tenant, absl::string_view id, absl::string_view payload,
+                 const InternedDelivery& interned, uint32_t queue_shards, absl::Time now,
+                 kv::Group& group) {
+  NewEvent event;
+  event.client_id = id;
+  event.nominal_micros = ToMicros(now);
+  event.payload = payload;
+  event.definition_hash = &interned.hash;
+  event.priority = 5;  // as the default of events
+  EventRowBuilder::Options options;
+  options.tenant = std::string(tenant);
+  options.queue_shards = queue_shards;
+  options.now = now;
+  EventRowBuilder(std::move(options)).Add(event, group);
+}
+
 std::string DeliveryPeriodBegin(DeliveryPeriod period) {
   KeyWriter key;
   key.U16(period);

@@ -213,6 +213,12 @@ std::optional<Uid> DeliveryHashOf(const storage::v1::EventRecord& event);
 kv::Group InternGroup(const InternedDelivery& interned);
 std::string InternKey(const Uid& hash);  // a key of `definitions`
 
+// Adds a one-off event of the platform's own, such as a notification, that is due now, and the
+// condition that its id is new. Its delivery must be stored before (InternGroup).
+void AddOwnEvent(absl::string_view tenant, absl::string_view id, absl::string_view payload,
+                 const InternedDelivery& interned, uint32_t queue_shards, absl::Time now,
+                 kv::Group& group);
+
 // The first key of `definitions` that a delivery of this period can have. Definitions of schedules,
 // whose keys begin with random bytes, are between those of deliveries.
 std::string DeliveryPeriodBegin(DeliveryPeriod period);

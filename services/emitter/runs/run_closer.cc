@@ -24,8 +24,6 @@ namespace escapement::emitter {
 
 namespace {
 
-constexpr uint32_t kRunEndPriority = 5;
-
 std::string JsonTime(int64_t micros) {
   return absl::FormatTime("%E4Y-%m-%dT%H:%M:%E*SZ", FromMicros(micros), absl::UTCTimeZone());
 }
@@ -145,17 +143,7 @@ void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run, con
                     kv::Group& group) {
   const std::string id = RunEndEventId(record.tenant(), run);
   const std::string payload = RunEndPayload(record, run.occurrence, sum);
-  NewEvent event;
-  event.client_id = id;
-  event.nominal_micros = ToMicros(now);
-  event.payload = payload;
-  event.definition_hash = &interned.hash;
-  event.priority = kRunEndPriority;
-  EventRowBuilder::Options options;
-  options.tenant = record.tenant();
-  options.queue_shards = queue_shards;
-  options.now = now;
-  EventRowBuilder(std::move(options)).Add(event, group);
+  AddOwnEvent(record.tenant(), id, payload, interned, queue_shards, now, group);
 }
 
 namespace {

@@ -100,7 +100,7 @@ absl::Status PlanUpdate(CalendarPlan& plan, const v1::UpdateCalendarRequest& req
   RETURN_IF_ERROR(CheckPresent(plan, request.calendar().etag()));
   ASSIGN_OR_RETURN(
       const v1::Calendar wanted,
-      ApplyCalendarMask(ShowCalendar(*plan.current()), request.calendar(), request.update_mask()));
+      ApplyUpdateMask(ShowCalendar(*plan.current()), request.calendar(), request.update_mask()));
   ASSIGN_OR_RETURN(plan.next, ReadCalendar(wanted, plan.name.tenant));
   return CheckDays(plan);
 }
@@ -225,11 +225,7 @@ void CalendarService::CreateCalendar(v1::CreateCalendarRequest request, Done<v1:
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   FieldViolations violations;
   CheckRequestId(request.request_id(), violations);
-  if (!request.calendar_id().empty() && !IsCalendarId(request.calendar_id())) {
-    violations.Add(
-        "calendar_id",
-        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
-  }
+  CheckNewId("calendar_id", request.calendar_id(), violations);
   if (!request.has_calendar()) violations.Add("calendar", "is required");
   v1::Calendar calendar = request.calendar();
   ReadIcs(context_.client.NowLow(), calendar, violations);
@@ -359,28 +355,9 @@ void CalendarService::GetCalendar(v1::GetCalendarRequest request, Done<v1::Calen
 
 void CalendarService::ListCalendars(v1::ListCalendarsRequest request,
                                     Done<v1::ListCalendarsResponse> done) {
-  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
-  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
-  // A token is good for the same list only.
-  std::string list = absl::StrCat("ListCalendars ", *tenant);
-  const absl::StatusOr<PageRequest> page = ReadPage(list, request);
-  if (!page.ok()) return context_.Refuse(page.status(), std::move(done));
-  const std::string prefix = CalendarPrefix(*tenant);
-  ListRows(
-      context_,
-      {.cf = ColumnFamily::kPolicies,
-       .begin = page->position.empty() ? prefix : page->position,
-       .end = PrefixEnd(prefix),
-       .page_size = page->size,
-       .list = std::move(list)},
-      &v1::ListCalendarsResponse::mutable_calendars,
-      [](const kv::Entry& row) -> absl::StatusOr<std::optional<v1::Calendar>> {
-        CalendarRecord record;
-        if (!record.ParseFromString(row.value)) return BrokenRecord("a calendar");
-        return ShowCalendar(record);
-      },
-      std::move(done));
+  ListRecords<CalendarRecord>(context_, "ListCalendars", request, ColumnFamily::kPolicies,
+                              CalendarPrefix, &v1::ListCalendarsResponse::mutable_calendars,
+                              ShowCalendar, std::move(done));
 }
 
 }  // namespace escapement::master

@@ -185,19 +185,6 @@ absl::StatusOr<CalendarRecord> ReadCalendar(const v1::Calendar& calendar,
   return record;
 }
 
-absl::StatusOr<v1::Calendar> ApplyCalendarMask(const v1::Calendar& current,
-                                               const v1::Calendar& patch,
-                                               const google::protobuf::FieldMask& mask) {
-  ASSIGN_OR_RETURN(const google::protobuf::FieldMask fields, ReadUpdateMask(patch, mask));
-  v1::Calendar result = patch;
-  if (!ReplacesAll(fields)) {
-    result = current;
-    ReplaceFields(patch, fields, result);
-  }
-  result.set_name(current.name());
-  return result;
-}
-
 v1::Calendar ShowCalendar(const CalendarRecord& record) {
   v1::Calendar calendar;
   calendar.set_name(CalendarName{record.tenant(), record.calendar_id()}.ToString());

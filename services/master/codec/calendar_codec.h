@@ -38,13 +38,6 @@ std::string ReadCalendarId(const std::string& calendar, absl::string_view tenant
 absl::StatusOr<storage::v1::CalendarRecord> ReadCalendar(const v1::Calendar& calendar,
                                                          absl::string_view tenant);
 
-// `current` with the fields of `patch` that the mask names; without a mask, with all that are set
-// in `patch`; "*" replaces all. Output-only fields and the name stay. INVALID_ARGUMENT
-// (update_mask) for a path that is no field.
-absl::StatusOr<v1::Calendar> ApplyCalendarMask(const v1::Calendar& current,
-                                               const v1::Calendar& patch,
-                                               const google::protobuf::FieldMask& mask);
-
 // Without the fields that only GetCalendar has.
 v1::Calendar ShowCalendar(const storage::v1::CalendarRecord& record);
 

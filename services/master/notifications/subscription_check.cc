@@ -445,8 +445,7 @@ class Check : public std::enable_shared_from_this<Check> {
   }
   static std::string WindowEnd(const v1::Run& run) {
     const auto close = TimestampMicros(run.window().close_time());
-    return absl::FormatTime("; the window closes at %Y-%m-%d %H:%M:%S UTC",
-                            FromMicros(close.value_or(0)), absl::UTCTimeZone());
+    return absl::StrCat("; the window closes at ", TimeText(close.value_or(0)));
   }
 
   // A run of several events, or one that is not emitted.
@@ -635,7 +634,8 @@ class Check : public std::enable_shared_from_this<Check> {
       const InternedDelivery interned = Intern(record_.delivery(), now);
       commit.groups.push_back(InternGroup(interned));
       AddNoticeEvent(record_, NoticeEventId(record_.uid(), state_.messages()),
-                     NoticeOf(record_, news_, now_), interned, context().layout, now, group);
+                     NoticeOf(record_, news_, now_), interned, context().layout.queue_shards, now,
+                     group);
     }
     group.mutations.push_back(kv::Put(ColumnFamily::kPolicies, key, state_.SerializeAsString()));
     commit.groups.push_back(std::move(group));

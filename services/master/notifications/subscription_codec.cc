@@ -32,7 +32,6 @@ using v1::Subscription;
 
 constexpr absl::string_view kNoticeIdPrefix = "notice-";
 constexpr size_t kNoticeIdDigits = 2 * Uid::kBytes;
-constexpr uint32_t kNoticePriority = 5;
 
 // The target with the templates of messages, where it has none of its own.
 v1::Target WithTemplates(v1::Target target) {
@@ -108,10 +107,6 @@ std::string InWords(const ProblemRecord& problem) {
   const bool one_off = problem.schedule_id().empty();
   return absl::StrCat(one_off ? "one-off events" : problem.schedule_id(), " ",
                       Verb(problem.kind(), one_off));
-}
-
-std::string TimeText(int64_t micros) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", FromMicros(micros), absl::UTCTimeZone());
 }
 
 std::string Line(const ProblemRecord& problem) {
@@ -201,13 +196,13 @@ Subscription ShowSubscription(const SubscriptionRecord& record) {
   return subscription;
 }
 
-void ShowChecks(const SubscriptionStateRecord& state, absl::string_view tenant,
+void ShowChecks(const SubscriptionStateRecord& state, absl::string_view tenant, int problems_max,
                 Subscription& subscription) {
   SetTimestamp(state.checked_to_micros(), *subscription.mutable_check_time());
   for (const ProblemRecord& problem : state.problems()) {
     if (problem.ended_micros() != 0) continue;
     subscription.set_problem_count(subscription.problem_count() + 1);
-    if (subscription.problems_size() < kProblemsShown)
+    if (subscription.problems_size() < problems_max)
       ShowProblem(problem, tenant, *subscription.add_problems());
   }
   if (state.messages() == 0) return;
@@ -218,6 +213,10 @@ void ShowChecks(const SubscriptionStateRecord& state, absl::string_view tenant,
 
 std::string SubscriptionEtag(const SubscriptionRecord& record) {
   return absl::StrCat("\"", record.version(), "-", absl::Hex(record.create_time_micros()), "\"");
+}
+
+std::string TimeText(int64_t micros) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", FromMicros(micros), absl::UTCTimeZone());
 }
 
 bool Wants(const SubscriptionRecord& record, Subscription::Kind kind) {
@@ -254,23 +253,12 @@ bool IsNoticeEventId(absl::string_view event_id) {
 
 void AddNoticeEvent(const SubscriptionRecord& record, absl::string_view event_id,
                     const v1::Notice& notice, const InternedDelivery& interned,
-                    const kv::Layout& layout, absl::Time now, kv::Group& group) {
+                    uint32_t queue_shards, absl::Time now, kv::Group& group) {
   google::protobuf::util::JsonPrintOptions as_named;
   as_named.preserve_proto_field_names = true;
   std::string payload;
   CHECK(google::protobuf::util::MessageToJsonString(notice, &payload, as_named).ok());
-  NewEvent event;
-  event.client_id = event_id;
-  event.nominal_micros = ToMicros(now);
-  event.payload = payload;
-  event.definition_hash = &interned.hash;
-  event.priority = kNoticePriority;
-  EventRowBuilder::Options options;
-  options.tenant = record.tenant();
-  options.queue_shards = layout.queue_shards;
-  options.policy_shards = layout.policy_shards;
-  options.now = now;
-  EventRowBuilder(std::move(options)).Add(event, group);
+  AddOwnEvent(record.tenant(), event_id, payload, interned, queue_shards, now, group);
 }
 
 }  // namespace escapement::master

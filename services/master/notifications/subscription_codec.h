@@ -9,7 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/layout.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/notification_records.pb.h"
 #include "escapement/v1/notification_service.pb.h"
@@ -28,12 +27,16 @@ absl::StatusOr<storage::v1::SubscriptionRecord> ReadSubscription(
 
 // Without what checks have found.
 v1::Subscription ShowSubscription(const storage::v1::SubscriptionRecord& record);
-// Sets what checks have found. `state`: of this very subscription.
+// Sets what checks have found, with the first `problems_max` problems. `state`: of this very
+// subscription.
 void ShowChecks(const storage::v1::SubscriptionStateRecord& state, absl::string_view tenant,
-                v1::Subscription& subscription);
+                int problems_max, v1::Subscription& subscription);
 
 // Quoted: version and creation.
 std::string SubscriptionEtag(const storage::v1::SubscriptionRecord& record);
+
+// "2026-11-30 02:00:00 UTC", as messages show it.
+std::string TimeText(int64_t micros);
 
 bool Wants(const storage::v1::SubscriptionRecord& record, v1::Subscription::Kind kind);
 
@@ -51,7 +54,7 @@ bool IsNoticeEventId(absl::string_view event_id);
 // (InternGroup).
 void AddNoticeEvent(const storage::v1::SubscriptionRecord& record, absl::string_view event_id,
                     const v1::Notice& notice, const InternedDelivery& interned,
-                    const kv::Layout& layout, absl::Time now, kv::Group& group);
+                    uint32_t queue_shards, absl::Time now, kv::Group& group);
 
 }  // namespace escapement::master
 

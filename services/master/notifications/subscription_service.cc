@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
@@ -17,7 +18,6 @@
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/notifications/subscription_codec.h"
-#include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
@@ -83,16 +83,16 @@ void Put(const SubscriptionName& name, SubscriptionRecord next, const Subscripti
   decision.response = std::make_unique<Subscription>(ShowSubscription(next));
 }
 
-absl::StatusOr<Subscription> Masked(const Subscription& current,
-                                    const v1::UpdateSubscriptionRequest& request) {
-  ASSIGN_OR_RETURN(const google::protobuf::FieldMask fields,
-                   ReadUpdateMask(request.subscription(), request.update_mask()));
-  Subscription result = request.subscription();
-  if (!ReplacesAll(fields)) {
-    result = current;
-    ReplaceFields(request.subscription(), fields, result);
-  }
-  return result;
+kv::Key StateKeyOf(const SubscriptionRecord& record) {
+  return {ColumnFamily::kPolicies, SubscriptionStateKey(record.tenant(), record.subscription_id())};
+}
+
+// Sets what checks have found. The state may be that of a former subscription of this name.
+void ShowStored(const std::optional<std::string>& bytes, const SubscriptionRecord& record,
+                int problems_max, Subscription& subscription) {
+  SubscriptionStateRecord state;
+  if (bytes.has_value() && state.ParseFromString(*bytes) && state.uid() == record.uid())
+    ShowChecks(state, record.tenant(), problems_max, subscription);
 }
 
 }  // namespace
@@ -104,11 +104,7 @@ void SubscriptionService::CreateSubscription(v1::CreateSubscriptionRequest reque
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   FieldViolations violations;
   CheckRequestId(request.request_id(), violations);
-  if (!request.subscription_id().empty() && !IsSubscriptionId(request.subscription_id())) {
-    violations.Add(
-        "subscription_id",
-        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
-  }
+  CheckNewId("subscription_id", request.subscription_id(), violations);
   absl::StatusOr<SubscriptionRecord> draft = InvalidField("subscription", "is required");
   if (request.has_subscription())
     draft = ReadSubscription(request.subscription(), *tenant, context_.secrets, nullptr);
@@ -123,14 +119,18 @@ void SubscriptionService::CreateSubscription(v1::CreateSubscriptionRequest reque
   const std::string prefix = SubscriptionPrefix(*tenant);
   auto count = std::make_shared<uint64_t>(0);
   change.read_more = [this, prefix, count](absl::AnyInvocable<void(absl::Status)> read) {
-    *count = 0;
-    ReadRanges(
-        context_, {{ColumnFamily::kPolicies, prefix, PrefixEnd(prefix)}}, kSubscriptionsMax,
-        [count](const KeyRange&, kv::Entry&) -> absl::StatusOr<bool> {
-          ++*count;
-          return true;
-        },
-        std::move(read));
+    context_.client.Scan(
+        {.cf = ColumnFamily::kPolicies,
+         .begin = prefix,
+         .end = PrefixEnd(prefix),
+         .limit = kSubscriptionsMax,
+         .keys_only = true},
+        context_.executor,
+        [count, read = std::move(read)](absl::StatusOr<kv::ScanResult> page) mutable {
+          if (!page.ok()) return read(StoreFailed(page.status()));
+          *count = page->entries.size();
+          read(absl::OkStatus());
+        });
   };
   change.decide = [name = std::move(name), draft = *std::move(draft), prefix, count](
                       const std::optional<std::string>& bytes,
@@ -169,38 +169,38 @@ void SubscriptionService::GetSubscription(v1::GetSubscriptionRequest request,
         SubscriptionRecord record;
         if (!record.ParseFromString(*result->values[0])) return done(BrokenRecord(name.ToString()));
         Subscription subscription = ShowSubscription(record);
-        SubscriptionStateRecord state;
-        if (result->values[1].has_value() && state.ParseFromString(*result->values[1]) &&
-            state.uid() == record.uid())
-          ShowChecks(state, name.tenant, subscription);
+        ShowStored(result->values[1], record, kProblemsShown, subscription);
         done(std::move(subscription));
       });
 }
 
 void SubscriptionService::ListSubscriptions(v1::ListSubscriptionsRequest request,
                                             Done<v1::ListSubscriptionsResponse> done) {
-  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
-  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
-  // A token is good for the same list only.
-  std::string list = absl::StrCat("ListSubscriptions ", *tenant);
-  const absl::StatusOr<PageRequest> page = ReadPage(list, request);
-  if (!page.ok()) return context_.Refuse(page.status(), std::move(done));
-  const std::string prefix = SubscriptionPrefix(*tenant);
-  ListRows(
-      context_,
-      {.cf = ColumnFamily::kPolicies,
-       .begin = page->position.empty() ? prefix : page->position,
-       .end = PrefixEnd(prefix),
-       .page_size = page->size,
-       .list = std::move(list)},
+  const auto records = std::make_shared<std::vector<SubscriptionRecord>>();
+  ListRecords<SubscriptionRecord>(
+      context_, "ListSubscriptions", request, ColumnFamily::kPolicies, SubscriptionPrefix,
       &v1::ListSubscriptionsResponse::mutable_subscriptions,
-      [](const kv::Entry& row) -> absl::StatusOr<std::optional<Subscription>> {
-        SubscriptionRecord record;
-        if (!record.ParseFromString(row.value)) return BrokenRecord("a subscription");
+      [records](const SubscriptionRecord& record) {
+        records->push_back(record);
         return ShowSubscription(record);
       },
-      std::move(done));
+      [this, records,
+       done = std::move(done)](absl::StatusOr<v1::ListSubscriptionsResponse> response) mutable {
+        if (!response.ok() || response->subscriptions().empty()) return done(std::move(response));
+        std::vector<kv::Key> states;
+        // The last record may have had no room on the page.
+        for (int i = 0; i < response->subscriptions_size(); ++i)
+          states.push_back(StateKeyOf((*records)[i]));
+        context_.client.MultiGet(
+            states, context_.executor,
+            [records, response = *std::move(response),
+             done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+              if (!result.ok()) return done(StoreFailed(result.status()));
+              for (int i = 0; i < response.subscriptions_size(); ++i)
+                ShowStored(result->values[i], (*records)[i], 0, *response.mutable_subscriptions(i));
+              done(std::move(response));
+            });
+      });
 }
 
 void SubscriptionService::UpdateSubscription(v1::UpdateSubscriptionRequest request,
@@ -214,7 +214,9 @@ void SubscriptionService::UpdateSubscription(v1::UpdateSubscriptionRequest reque
                       absl::Time now) -> absl::StatusOr<RecordDecision> {
         RETURN_IF_ERROR(
             CheckEtag(request.subscription().etag(), SubscriptionEtag(current), name.ToString()));
-        ASSIGN_OR_RETURN(const Subscription wanted, Masked(ShowSubscription(current), request));
+        ASSIGN_OR_RETURN(const Subscription wanted,
+                         ApplyUpdateMask(ShowSubscription(current), request.subscription(),
+                                         request.update_mask()));
         ASSIGN_OR_RETURN(SubscriptionRecord next,
                          ReadSubscription(wanted, name.tenant, context_.secrets, &current));
         RecordDecision decision;
@@ -261,8 +263,8 @@ void SubscriptionService::TestSubscription(v1::TestSubscriptionRequest request,
         const InternedDelivery interned = Intern(current.delivery(), now);
         decision.group.mutations.push_back(
             kv::Put(ColumnFamily::kDefinitions, InternKey(interned.hash), interned.definition));
-        AddNoticeEvent(current, id, NoticeOf(current, News(), now), interned, context_.layout, now,
-                       decision.group);
+        AddNoticeEvent(current, id, NoticeOf(current, News(), now), interned,
+                       context_.layout.queue_shards, now, decision.group);
         auto response = std::make_unique<v1::TestSubscriptionResponse>();
         response->set_event(EventName{name.tenant, id}.ToString());
         decision.response = std::move(response);

@@ -134,6 +134,34 @@ TEST(SubscriptionService, ListHasPages) {
   EXPECT_EQ(second->subscriptions(0).name(), "tenants/default/subscriptions/c");
 }
 
+TEST(SubscriptionService, ListSaysHowManyProblemsLast) {
+  Subscriptions test;
+  for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(test.Create(Valid(id)).ok());
+  storage::v1::SubscriptionStateRecord state;
+  state.set_checked_to_micros(7);
+  state.set_messages(1);
+  state.add_problems();
+  state.add_problems()->set_ended_micros(5);
+  const std::string of_another = state.SerializeAsString();
+  storage::v1::SubscriptionRecord b;
+  ASSERT_TRUE(b.ParseFromString(
+      *test.world.Get(kv::ColumnFamily::kPolicies, SubscriptionKey("default", "b"))));
+  state.set_uid(b.uid());
+  test.world.Put(kv::ColumnFamily::kPolicies, SubscriptionStateKey("default", "b"),
+                 state.SerializeAsString());
+  test.world.Put(kv::ColumnFamily::kPolicies, SubscriptionStateKey("default", "c"), of_another);
+  v1::ListSubscriptionsRequest request;
+  request.set_parent("tenants/default");
+  const auto list = test.world.Call(&SubscriptionService::ListSubscriptions, request);
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(list->subscriptions_size(), 3);
+  EXPECT_FALSE(list->subscriptions(0).has_check_time());
+  EXPECT_EQ(list->subscriptions(1).problem_count(), 1);
+  EXPECT_TRUE(list->subscriptions(1).problems().empty());
+  EXPECT_FALSE(list->subscriptions(1).last_event().empty());
+  EXPECT_FALSE(list->subscriptions(2).has_check_time()) << "the state is of a former subscription";
+}
+
 TEST(SubscriptionService, MoreThanTheBoundAreRefused) {
   Subscriptions test;
   for (int64_t i = 0; i < kSubscriptionsMax; ++i)

@@ -88,11 +88,7 @@ void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::Throt
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   FieldViolations violations;
   CheckRequestId(request.request_id(), violations);
-  if (!request.policy_id().empty() && !IsPolicyId(request.policy_id())) {
-    violations.Add(
-        "policy_id",
-        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
-  }
+  CheckNewId("policy_id", request.policy_id(), violations);
   absl::StatusOr<storage::v1::PolicyRecord> draft = InvalidField("policy", "is required");
   if (request.has_policy()) draft = ReadPolicy(request.policy());
   violations.AddStatus("", draft.status());

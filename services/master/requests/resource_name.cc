@@ -12,7 +12,6 @@
 #include "absl/strings/str_split.h"
 #include "common/base/proto_time.h"
 #include "common/cron/timetable.h"
-#include "common/status/errors.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
 #include "google/protobuf/util/field_mask_util.h"
@@ -98,7 +97,7 @@ absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string
 
 absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*/schedules/*");
-  if (parts.empty() || !IsLowerId(parts[0]) || !IsScheduleId(parts[1])) {
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsResourceId(parts[1])) {
     return WrongForm(name, field, "tenants/{tenant}/schedules/{schedule}");
   }
   return ScheduleName{std::string(parts[0]), std::string(parts[1])};
@@ -106,7 +105,7 @@ absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::str
 
 absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*/schedules/*/runs/*");
-  if (parts.empty() || !IsLowerId(parts[0]) || !IsScheduleId(parts[1]) ||
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsResourceId(parts[1]) ||
       !cron::ParseOccurrence(std::string(parts[2])).ok()) {
     return WrongForm(name, field, "tenants/{tenant}/schedules/{schedule}/runs/{occurrence}");
   }
@@ -124,7 +123,7 @@ absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_vi
 
 absl::StatusOr<CalendarName> ParseCalendarName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*/calendars/*");
-  if (parts.empty() || !IsLowerId(parts[0]) || !IsCalendarId(parts[1]))
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsResourceId(parts[1]))
     return WrongForm(name, field, "tenants/{tenant}/calendars/{calendar}");
   return CalendarName{std::string(parts[0]), std::string(parts[1])};
 }
@@ -132,7 +131,7 @@ absl::StatusOr<CalendarName> ParseCalendarName(absl::string_view name, absl::str
 absl::StatusOr<SubscriptionName> ParseSubscriptionName(absl::string_view name,
                                                        absl::string_view field) {
   const auto parts = Match(name, "tenants/*/subscriptions/*");
-  if (parts.empty() || !IsLowerId(parts[0]) || !IsSubscriptionId(parts[1]))
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsResourceId(parts[1]))
     return WrongForm(name, field, "tenants/{tenant}/subscriptions/{subscription}");
   return SubscriptionName{std::string(parts[0]), std::string(parts[1])};
 }
@@ -165,7 +164,7 @@ absl::StatusOr<TargetName> ParseTargetName(absl::string_view name, absl::string_
 
 absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*/policies/*");
-  if (parts.empty() || !IsLowerId(parts[0]) || !IsPolicyId(parts[1])) {
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsResourceId(parts[1])) {
     return WrongForm(name, field, "tenants/{tenant}/policies/{policy}");
   }
   return PolicyName{std::string(parts[0]), std::string(parts[1])};
@@ -196,10 +195,14 @@ absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::s
   return OperationName{std::string(parts[0]), std::string(parts[1])};
 }
 
-bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
-bool IsPolicyId(absl::string_view id) { return IsLowerId(id); }
-bool IsCalendarId(absl::string_view id) { return IsLowerId(id); }
-bool IsSubscriptionId(absl::string_view id) { return IsLowerId(id); }
+bool IsResourceId(absl::string_view id) { return IsLowerId(id); }
+
+void CheckNewId(absl::string_view field, absl::string_view id, FieldViolations& violations) {
+  if (id.empty() || IsResourceId(id)) return;
+  violations.Add(
+      field,
+      "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
+}
 
 bool IsClientEventId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/uid.h"
+#include "common/status/errors.h"
 #include "common/storage/name_tables.h"
 #include "google/protobuf/field_mask.pb.h"
 #include "google/protobuf/message.h"
@@ -83,11 +84,11 @@ absl::StatusOr<TargetName> ParseTargetName(absl::string_view name, absl::string_
 absl::StatusOr<DeadLetterName> ParseDeadLetterName(absl::string_view name, absl::string_view field);
 absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::string_view field);
 
-// 1–63 of a–z, 0–9, '-', '_', '.', beginning with a letter or digit.
-bool IsScheduleId(absl::string_view id);
-bool IsPolicyId(absl::string_view id);        // the same form
-bool IsCalendarId(absl::string_view id);      // the same form
-bool IsSubscriptionId(absl::string_view id);  // the same form
+// The form of the ids of schedules, policies, calendars and subscriptions: 1–63 of a–z, 0–9, '-',
+// '_', '.', beginning with a letter or digit.
+bool IsResourceId(absl::string_view id);
+// Adds an error if the client has chosen an id for a new resource that does not have this form.
+void CheckNewId(absl::string_view field, absl::string_view id, FieldViolations& violations);
 // 1–63 of a–z, A–Z, 0–9, '-', '_', and not of the form that the server makes.
 bool IsClientEventId(absl::string_view id);
 
@@ -111,6 +112,19 @@ bool HasPath(const google::protobuf::FieldMask& mask, absl::string_view path);
 // ReadUpdateMask and does not replace all.
 void ReplaceFields(const google::protobuf::Message& patch, const google::protobuf::FieldMask& mask,
                    google::protobuf::Message& result);
+
+// `current` with the fields of `patch` that the mask names; without a mask, with all that are set
+// in `patch`; "*" replaces all. INVALID_ARGUMENT (update_mask) for a path that is no field.
+template <typename Resource>
+absl::StatusOr<Resource> ApplyUpdateMask(const Resource& current, const Resource& patch,
+                                         const google::protobuf::FieldMask& mask) {
+  const absl::StatusOr<google::protobuf::FieldMask> fields = ReadUpdateMask(patch, mask);
+  if (!fields.ok()) return fields.status();
+  if (ReplacesAll(*fields)) return patch;
+  Resource result = current;
+  ReplaceFields(patch, *fields, result);
+  return result;
+}
 
 }  // namespace escapement::master
 

@@ -4,6 +4,8 @@
 // A page ends early, with a token, once it has examined kListExaminedMax rows. The token is the key
 // of the last row that was examined, or the one behind it: where the rest of the range begins.
 //
+// ListRecords: the same for all rows of a tenant of one kind.
+//
 // Threads: the context's executor.
 
 #ifndef SERVICES_MASTER_REQUESTS_ROW_LISTING_H_
@@ -15,10 +17,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/key_codec.h"
 #include "google/protobuf/repeated_field.h"
 #include "services/master/api/master_apis.h"
@@ -26,6 +31,7 @@
 #include "services/master/base/limits.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/range_reader.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 
@@ -117,6 +123,39 @@ void ListRows(MasterContext& context, RowList list,
   std::make_shared<RowListing<Response, Item>>(context, std::move(list), items, std::move(show),
                                                std::move(done))
       ->Step();
+}
+
+// A page of a list without a filter: the rows of the request's tenant whose keys begin with
+// `prefix`, each a Record that `show` shows. `method`: "ListCalendars".
+template <typename Record, typename Request, typename Response, typename Item, typename Show>
+void ListRecords(MasterContext& context, absl::string_view method, const Request& request,
+                 kv::ColumnFamily cf, std::string (*prefix)(absl::string_view tenant),
+                 google::protobuf::RepeatedPtrField<Item>* (Response::*items)(), Show show,
+                 std::type_identity_t<Done<Response>> done) {
+  if (!context.ready) return context.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context.Refuse(tenant.status(), std::move(done));
+  // A token is good for the same list only.
+  std::string list = absl::StrCat(method, " ", *tenant);
+  const absl::StatusOr<PageRequest> page = ReadPage(list, request);
+  if (!page.ok()) return context.Refuse(page.status(), std::move(done));
+  const std::string begin = prefix(*tenant);
+  ListRows(
+      context,
+      {.cf = cf,
+       .begin = page->position.empty() ? begin : page->position,
+       .end = PrefixEnd(begin),
+       .page_size = page->size,
+       .list = std::move(list)},
+      items,
+      [method = std::string(method), show = std::move(show)](
+          const kv::Entry& row) mutable -> absl::StatusOr<std::optional<Item>> {
+        Record record;
+        if (!record.ParseFromString(row.value))
+          return BrokenRecord(absl::StrCat("a record of ", method));
+        return show(record);
+      },
+      std::move(done));
 }
 
 }  // namespace escapement::master

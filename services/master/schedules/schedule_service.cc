@@ -95,11 +95,7 @@ absl::StatusOr<ScheduleChange> ChangeFor(MasterContext& context,
   ASSIGN_OR_RETURN(std::string tenant, ParseTenantName(request.parent(), "parent"));
   FieldViolations violations;
   CheckRequestId(request.request_id(), violations);
-  if (!request.schedule_id().empty() && !IsScheduleId(request.schedule_id())) {
-    violations.Add(
-        "schedule_id",
-        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
-  }
+  CheckNewId("schedule_id", request.schedule_id(), violations);
   if (!request.has_schedule()) violations.Add("schedule", "is required");
   absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
   if (request.has_schedule()) {

@@ -104,15 +104,6 @@ absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant) {
   return record;
 }
 
-absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::Tenant& patch,
-                                           const google::protobuf::FieldMask& mask) {
-  ASSIGN_OR_RETURN(const google::protobuf::FieldMask fields, ReadUpdateMask(patch, mask));
-  if (ReplacesAll(fields)) return patch;
-  v1::Tenant result = current;
-  ReplaceFields(patch, fields, result);
-  return result;
-}
-
 std::string NameOfTenant(absl::string_view tenant) { return absl::StrCat("tenants/", tenant); }
 
 v1::Tenant ShowTenant(const storage::v1::TenantRecord& record) {

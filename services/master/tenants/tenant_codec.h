@@ -19,11 +19,6 @@ bool IsTenantId(absl::string_view id);
 // ("tenant.quotas.max_schedules").
 absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant);
 
-// `current` with the fields of `patch` that the mask names; without a mask, with all that are set
-// in `patch`; "*" replaces all. INVALID_ARGUMENT (update_mask) for a path that is no field.
-absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::Tenant& patch,
-                                           const google::protobuf::FieldMask& mask);
-
 std::string NameOfTenant(absl::string_view tenant);  // tenants/{tenant}
 
 v1::Tenant ShowTenant(const storage::v1::TenantRecord& record);

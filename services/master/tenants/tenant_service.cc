@@ -131,7 +131,7 @@ absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
   if (!current.has_value()) return NotFound(NameOfTenant(tenant));
   RETURN_IF_ERROR(CheckEtag(request.tenant().etag(), TenantEtag(*current), NameOfTenant(tenant)));
   ASSIGN_OR_RETURN(const auto wanted,
-                   ApplyTenantMask(ShowTenant(*current), request.tenant(), request.update_mask()));
+                   ApplyUpdateMask(ShowTenant(*current), request.tenant(), request.update_mask()));
   ASSIGN_OR_RETURN(auto next, ReadTenant(wanted));
   return Store(tenant, current, bytes, std::move(next), now);
 }

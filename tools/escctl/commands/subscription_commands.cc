@@ -47,11 +47,12 @@ Row SubscriptionRow(const Subscription& s) {
           KindsShown(s),
           TimeUtil::ToString(s.late_by()),
           TargetKindShown(s.target()),
+          absl::StrCat(s.problem_count()),
           absl::StrCat(s.version())};
 }
 
 const Row& SubscriptionHeader() {
-  static const Row header = {"NAME", "FILTER", "KINDS", "LATE-BY", "TARGET", "VERSION"};
+  static const Row header = {"NAME", "FILTER", "KINDS", "LATE-BY", "TARGET", "PROBLEMS", "VERSION"};
   return header;
 }
 

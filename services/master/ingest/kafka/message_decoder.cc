@@ -132,7 +132,7 @@ absl::Status ReadEvent(absl::string_view content_type, absl::string_view value, 
 
 // `named`: "" if no header names a policy.
 absl::Status CheckPolicy(absl::string_view named) {
-  if (named.empty() || IsPolicyId(named)) return absl::OkStatus();
+  if (named.empty() || IsResourceId(named)) return absl::OkStatus();
   return ParsePolicyName(named, kPolicyHeader).status();
 }
 
