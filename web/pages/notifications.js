@@ -24,19 +24,12 @@ const KINDS = [
 ];
 /** @param {any} s */
 const kindsText = (s) => (s.kinds?.length ? words(s.kinds.join(', ')) : 'All kinds');
-const LIST_STATE_MS = 10000; // the server checks every ten seconds
-
-/** The list has no state of a subscription. @param {{name: string}} props */
-function State({ name }) {
-  const { data: s } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], LIST_STATE_MS);
-  return s ? html`<${Badge} of=${subscriptionState(s)} />` : html`<span class="muted">…</span>`;
-}
 
 /** @param {{tenant: string}} props */
 export function Notifications({ tenant }) {
   const columns = [
     { title: 'Name', size: 14, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['notifications', idOf(s.name)])}>${idOf(s.name)}<//> <span class="muted">${s.displayName}</span>` },
-    { title: 'State', size: 12, cell: (/** @type {any} */ s) => html`<${State} name=${s.name} />` },
+    { title: 'State', size: 12, cell: (/** @type {any} */ s) => html`<${Badge} of=${subscriptionState(s)} />` },
     { title: 'Covers', size: 16, wide: true, cell: (/** @type {any} */ s) => scopeText(s.filter) },
     { title: 'Problems', size: 12, wide: true, cell: kindsText },
     { title: 'Where to', size: 16, wide: true, cell: (/** @type {any} */ s) => targetWords(s.target) },

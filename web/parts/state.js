@@ -129,7 +129,7 @@ export function operationState(operation) {
 /** A problem of a subscription. @param {any} problem @returns {State} */
 export const problemState = ({ kind }) => ({ FAILED: state('Failed', 'bad'), LATE, MISSED: state('Missed', 'bad', '–'), PAUSED, AT_RISK }[/** @type {string} */ (kind)] ?? stateOf(kind));
 const CHECK_SECONDS = 600; // a subscription with a later check than this is not known to be well
-/** What a subscription has found. @param {any} subscription of GetSubscription @returns {State} */
+/** What a subscription has found. @param {any} subscription @returns {State} */
 export function subscriptionState({ problemCount, checkTime }) {
   if (Number(problemCount) > 0) return state(counted(problemCount, 'problem'), 'bad');
   if (!checkTime) return state('Not checked yet', 'idle');
