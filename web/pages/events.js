@@ -7,7 +7,7 @@ import { Badges, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.
 import { act, ask } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Attempts, eventAddress, deliveredId, redriveEvent } from '../parts/runs.js';
+import { Attempts, addressOf, deliveredId, redriveEvent } from '../parts/runs.js';
 import { agoText, count, exactText, idOf, isoOfInput, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
 import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
@@ -23,12 +23,12 @@ export function Events({ tenant, query }) {
   const parts = [/[=<>:]/.test(text) ? `(${text})` : text && `name:${quoted(text)}`, ended && query.get('outcome') && `outcome = ${query.get('outcome')}`, !ended && query.get('state') && `state = ${query.get('state')}`];
   const filter = parts.filter(Boolean).join(' AND ');
   const columns = [
-    { title: 'Event', size: 14, cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
+    { title: 'Event', size: 14, cell: (/** @type {any} */ e) => html`<${Cell} to=${addressOf(e.name)}>${idOf(e.name)}<//>` },
     { title: 'State', size: 14, cell: (/** @type {any} */ e) => html`<${Badges} of=${eventStates(e)} />` },
     { title: 'Due', wide: ended, cell: (/** @type {any} */ e) => html`<time datetime=${e.dueTime} title=${timeText(e.dueTime)}>${agoText(e.dueTime)}</time>` },
     ...(ended ? [
       { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` },
-      { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${eventAddress(e.name)}>${count(e.attempts)}<//>` },
+      { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${addressOf(e.name)}>${count(e.attempts)}<//>` },
       { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     ] : [
       { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetText(e.target).join(' ')}>${shortText(targetText(e.target).join(' '), 60)}</span>` },
@@ -108,7 +108,7 @@ export function NewEvent({ tenant }) {
       first.current ||= new Date().toISOString();
       const dueTime = due ? isoOfInput(due) : first.current;
       const made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { eventId: id }, body: { ...draft, dueTime }, form });
-      go(eventAddress(made.name));
+      go(addressOf(made.name));
     } catch (error) {
       setFailure(error);
     }

@@ -9,7 +9,7 @@ import { useData, useSettled } from '../parts/data.js';
 import { Cell, List, Rows } from '../parts/table.js';
 import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { TargetFields, targetWords, useDraft } from '../parts/target_fields.js';
-import { eventAddress } from '../parts/runs.js';
+import { addressOf } from '../parts/runs.js';
 import { eventStates, problemState, subscriptionState } from '../parts/state.js';
 import { filterOfScope, scopeOf, scopeProblem, scopeText } from '../parts/scope.js';
 import { agoText, count, counted, exactText, idOf, Time, timeText, words } from '../parts/format.js';
@@ -46,15 +46,15 @@ function Message({ name }) {
   });
   const { data: e } = useData(read, [name], (event) => (event.state === 'ENDED' ? 0 : 2000));
   if (e?.gone) return html`<span class="muted">Its event is no longer kept.</span>`;
-  return html`<${Link} to=${eventAddress(name)}>Its event<//> ${e && html`<${Badges} of=${eventStates(e)} />`}`;
+  return html`<${Link} to=${addressOf(name)}>Its event<//> ${e && html`<${Badges} of=${eventStates(e)} />`}`;
 }
 
 /** @type {import('../parts/table.js').Column[]} */
 const PROBLEM_COLUMNS = [
   { title: 'Problem', size: 9, cell: (p) => html`<${Badge} of=${problemState(p)} />` },
-  { title: 'Schedule', size: 14, cell: (p) => (p.schedule ? html`<${Cell} to=${eventAddress(p.schedule)}>${idOf(p.schedule)}<//>` : 'One-off events') },
+  { title: 'Schedule', size: 14, cell: (p) => (p.schedule ? html`<${Cell} to=${addressOf(p.schedule)}>${idOf(p.schedule)}<//>` : 'One-off events') },
   { title: 'Since', size: 13, cell: (p) => html`<${Time} value=${p.beginTime} />` },
-  { title: 'Last', size: 13, wide: true, cell: (p) => (p.resource ? html`<${Link} to=${eventAddress(p.resource)}><${Time} value=${p.lastTime} /><//>` : html`<${Time} value=${p.lastTime} />`) },
+  { title: 'Last', size: 13, wide: true, cell: (p) => (p.resource ? html`<${Link} to=${addressOf(p.resource)}><${Time} value=${p.lastTime} /><//>` : html`<${Time} value=${p.lastTime} />`) },
   { title: 'Count', size: 8, cell: (p) => p.kind !== 'PAUSED' && counted(p.count, p.schedule ? 'run' : 'event') },
   { title: 'Detail', size: 20, wide: true, cell: (p) => p.detail && html`<span class="error">${p.detail}</span>` },
   { title: 'Notified', size: 9, wide: true, cell: (p) => (p.notifyTime ? html`<time datetime=${p.notifyTime} title=${timeText(p.notifyTime)}>${agoText(p.notifyTime)}</time>` : 'with the next message') },

@@ -10,7 +10,7 @@ import { Cell, List } from '../parts/table.js';
 import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { Chart } from '../parts/chart.js';
 import { Pictures, stepText } from '../parts/statistics.js';
-import { eventAddress } from '../parts/runs.js';
+import { addressOf } from '../parts/runs.js';
 import { OVERDUE, OVERRIDE } from '../parts/state.js';
 import { Filters } from './schedules.js';
 import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time, timeAfter, timeText } from '../parts/format.js';
@@ -125,7 +125,7 @@ export function Policy({ tenant, id, query }) {
     if (await act('The token is released.', () => post('/v1/tokens:release', { tokens: [holder.token] }))) changed();
   };
   const columns = [
-    { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${eventAddress(isOneOff(h.event) ? h.event : h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
+    { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${addressOf(isOneOff(h.event) ? h.event : h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
     { title: 'Key', wide: true, cell: (/** @type {any} */ h) => (h.policyKey || p.perKey ? html`<${Key} value=${h.policyKey} />` : '') },
     { title: 'Held for', cell: (/** @type {any} */ h) => html`${durationText(secondsOf(h.age))} ${h.overdue && html`<${Badge} of=${OVERDUE} />`}` },
     { title: 'Accepted', wide: true, cell: (/** @type {any} */ h) => (h.deliveredTime ? agoText(h.deliveredTime) : html`<span class="muted">not yet</span>`) },
@@ -153,7 +153,7 @@ export function Policy({ tenant, id, query }) {
       return [chart('Tokens held', [{ name: 'Held', tone: 'busy', kind: 'bar', values: points.map((point) => point.held) }, { name: 'Limit', tone: 'text', kind: 'line', values: points.map((point) => point.limit) }]),
         chart('Events that waited', [{ name: 'Waiting', tone: 'warn', kind: 'bar', values: points.map((point) => point.waiting) }])];
     }}<//>
-    ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}>${w.schedule ? html`<${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events:'} ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
+    ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}>${w.schedule ? html`<${Link} to=${addressOf(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events:'} ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
     ${p.perKey ? html`<div class="tabs" role="group" aria-label="Holders or keys">${tab('holders', 'Holders')}${tab('keys', 'Keys')}</div>` : html`<h2>Holders</h2>`}
     ${show === 'keys' ? html`<${PolicyKeys} key="keys" policy=${p} query=${query} turn=${turn} changed=${changed} />` : html`<${List} key="holders" path=${`/v1/${name}:usage`} field="holders" columns=${columns} caption="Holders of tokens" noun="holders" every=${2000} refreshKey=${turn} rowId=${(/** @type {any} */ h) => h.event} empty="No event holds a token." />`}`;
 }

@@ -11,6 +11,7 @@ import { BulkProgress, changeMany, VERBS } from '../parts/bulk.js';
 import { SavedViews } from '../parts/saved.js';
 import { Choice } from '../parts/fields.js';
 import { RunBars } from '../parts/run_bars.js';
+import { LastBadge } from '../parts/runs.js';
 import { scheduleState } from '../parts/state.js';
 import { agoText, count, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
 
@@ -165,7 +166,7 @@ export function Schedules({ tenant, query }) {
     { title: 'State', size: 13, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
     { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
     { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
-    { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
+    { title: 'Last', size: 18, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
     { title: 'Last 30 runs', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
     ...(order === 'failures' ? [{ title: 'Failures', number: true, size: 11, cell: (/** @type {any} */ s) => count(s.failedCount) }] : []),
     { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${shortText(targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0], 60)}</span>` },

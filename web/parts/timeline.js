@@ -4,7 +4,7 @@ import { html, useRef } from './view.js';
 import { address, Link } from './router.js';
 import { call, get } from './api.js';
 import { turns, useData } from './data.js';
-import { runAddress } from './runs.js';
+import { addressOf } from './runs.js';
 import { isLate, runKind } from './state.js';
 import { clockText, count, dayOf, timeOfInput, zone } from './format.js';
 import { previewOf } from '../pages/schedule.js';
@@ -137,7 +137,7 @@ function Row({ schedule, day }) {
 function Problem(runs) {
   const bad = runs.find((run) => runKind(run).kind === 'failed');
   const run = bad ?? runs.find(isLate);
-  return run && html` <${Link} to=${runAddress(run.name)}>${bad ? 'failed' : 'late'} at ${clockText(run.nominalTime)}<//>`;
+  return run && html` <${Link} to=${addressOf(run.name)}>${bad ? 'failed' : 'late'} at ${clockText(run.nominalTime)}<//>`;
 }
 
 /** @param {{schedules: any[], day: string}} props day: "2026-11-26" */
