@@ -23,6 +23,7 @@ test('without an explanation the row of an event decides', () => {
   assert.equal(of({}), 'Due (idle)');
   assert.equal(of({ dueTime: ago(61) }), 'Due (idle), Late (warn)');
   assert.equal(of({ policy: 'tenants/t/policies/p' }), 'Waits for a token (idle)');
+  assert.equal(of({ dueTime: ago(7200), redriveCount: 1 }), 'Due (idle), Redriven after it failed (warn)');
   assert.equal(of({ reason: 'the target asked for a pause until then' }), 'Waits, target asked for a pause (warn)');
   assert.equal(of({ status: 'TARGET_DOWN' }), 'Waits, target is down (warn)');
   assert.equal(of({ status: 'FAILED' }), 'Failed, will be retried (warn)');

@@ -8,7 +8,7 @@ import { act, ask } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Attempts, addressOf, deliveredId, redriveEvent } from '../parts/runs.js';
-import { agoText, count, exactText, idOf, isoOfInput, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
+import { agoText, count, counted, exactText, idOf, isoOfInput, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
 import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
@@ -70,7 +70,7 @@ export function EventPage({ tenant, name }) {
     <section class="card"><${Facts} items=${[
       ['State', html`<${Badges} of=${eventStates(e, why.gates)} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why.summary], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
-      ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
+      ['Redriven', Number(e.redriveCount) > 0 && counted(e.redriveCount, 'time')], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
       ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />

@@ -73,7 +73,7 @@ function whyLate(run, policy) {
   if (run.state === 'ACTIVE' && waiting > 0 && (policy || Number(run.grantedCount) > 0)) {
     return html`${counted(waiting, 'event')} of it ${waiting === 1 ? 'waits' : 'wait'} for tokens of the throttling policy ${policy && html`<${Link} to=${addressOf(policy)}>${idOf(policy)}<//>`}`;
   }
-  if (Number(run.retryCount) > 0) return `${count(run.retryCount)} attempts failed and were repeated; open an event to see the errors`;
+  if (Number(run.retryCount) > 0) return `${counted(run.retryCount, 'attempt')} failed and ${Number(run.retryCount) === 1 ? 'was' : 'were'} repeated, by retries or by a redrive; open an event to see the errors`;
   if (run.state === 'ACTIVE') return 'its target has not answered, is down (see Targets), or has no room';
   return 'it took long, or the platform reached it late';
 }

@@ -65,7 +65,7 @@ export async function changeSchedule(what, schedule, done) {
   const questions = {
     pause: { title: `Pause ${id}?`, text: 'It does not fire until it is resumed. Its rule for missed runs then decides what happens to those that were due.', action: 'Pause', work: (/** @type {Record<string, string>} */ { reason }) => post(path, reason ? { reason } : {}), fields: [{ name: 'reason', label: 'Reason (optional)', hint: 'Shown to others, at most 200 characters.' }] },
     resume: { title: `Resume ${id}?`, text: `It fires again from now on. Missed runs: ${missedWords(schedule)}.`, action: 'Resume' },
-    trigger: { title: `Run ${id} now?`, text: `Sends ${counted(schedule.eventCount ?? 1, 'event')} to its target at once, beside its usual times.`, action: 'Run now' },
+    trigger: { title: `Run ${id} now?`, text: `Makes a new run: it sends ${counted(schedule.eventCount ?? 1, 'event')} to its target at once, beside its usual times. To try the failed events of an earlier run again, use “Redrive” at that run.`, action: 'Run now' },
   };
   const values = await ask(questions[/** @type {'pause'} */ (what)]);
   if (!values) return;
@@ -90,8 +90,8 @@ function missedWords(schedule) {
 export function ScheduleActions({ schedule, done, short }) {
   if (!can('OPERATOR')) return null;
   const id = idOf(schedule.name);
-  const button = (/** @type {string} */ what, /** @type {string} */ text) => html`<button aria-label=${`${text} ${id}`} onClick=${() => changeSchedule(what, schedule, done)}>${text}</button>`;
-  return html`<span class="buttons">${button('trigger', 'Run now')}${schedule.state === 'PAUSED' ? button('resume', 'Resume') : schedule.state === 'ENABLED' && button('pause', 'Pause')}</span>`;
+  const button = (/** @type {string} */ what, /** @type {string} */ text, title = '') => html`<button title=${title} aria-label=${`${text} ${id}`} onClick=${() => changeSchedule(what, schedule, done)}>${text}</button>`;
+  return html`<span class="buttons">${button('trigger', 'Run now', 'Makes a new run at once')}${schedule.state === 'PAUSED' ? button('resume', 'Resume') : schedule.state === 'ENABLED' && button('pause', 'Pause')}</span>`;
 }
 
 // The server lists schedules by their names. Other orders are made here, of the schedules that were read.

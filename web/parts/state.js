@@ -17,6 +17,7 @@ const TOKEN = state('Waits for a token', 'idle', '◔');
 const RUN_BEFORE = state('Waits for the run before', 'idle', '◔');
 const FAILED = state('Permanently failed', 'bad');
 export const LATE = state('Late', 'warn', '◷');
+const REDRIVEN = state('Redriven after it failed', 'warn', '↻');
 export const AT_RISK = state('At risk', 'warn', '△');
 export const OVERDUE = state('Overdue', 'warn', '◷');
 export const OVERRIDE = state('Override', 'warn');
@@ -58,7 +59,8 @@ export function eventStates(event, gates) {
   const past = secondsSince(event.dueTime);
   const waits = event.status === 'SCHEDULED' && past > 0;
   const shown = ofGates(gates) ?? (!waits ? stateOf(event.status) : event.reason ? GATES.BACKPRESSURE : event.policy || event.limits?.length ? TOKEN : state('Due', 'idle', '◔'));
-  return past > LATE_SECONDS ? [shown, LATE] : [shown];
+  // The time of a redriven event went by before somebody redrove it.
+  return Number(event.redriveCount) > 0 ? [shown, REDRIVEN] : past > LATE_SECONDS ? [shown, LATE] : [shown];
 }
 
 /** Seconds from a run's time to its end, or to now. @param {any} run */
