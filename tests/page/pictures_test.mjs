@@ -384,6 +384,32 @@ test('the load to come is read by keyboard, hour by hour and group by group', { 
   await page.context().close();
 });
 
+test('a field of a group has only what that group fires, and its own quiet minutes', { timeout: 90000 }, async () => {
+  await platform.api('POST', '/tenants?tenantId=groups', {});
+  await platform.api('POST', '/tenants/groups/policies?policyId=gentle', { maxConcurrent: '2' });
+  const other = { http: { uri: 'http://127.0.0.1:9/orders' } };
+  await platform.schedule('plain', { cron: '7,8 * * * *', eventCount: '30', target: other }, 'groups');
+  await platform.schedule('soft', { cron: '7 * * * *', eventCount: '4', policy: 'gentle', target: target('/ok') }, 'groups');
+  await platform.schedule('softer', { cron: '7 * * * *', eventCount: '3', policy: 'gentle', target: { http: { uri: 'http://127.0.0.1:99/' } } }, 'groups');
+  const page = await openPage(browser, platform, { where: '/ui/groups' });
+  const grid = page.getByRole('grid');
+  const choose = async (by, group, events) => {
+    await open(page, `groups?${new URLSearchParams({ by, group })}`);
+    await grid.getByRole('gridcell', { name: new RegExp(`:05–\\d\\d:10: ${events} events$`) }).nth(2).click();
+  };
+  await choose('policy', 'gentle', 7);
+  await grid.getByText(/^\d\d:07: soft 4, softer 3\.$/).waitFor();
+  await grid.getByText(/^\d\d:07 has 7 events, \d\d:06 has 0\.$/).waitFor();
+  assert.equal(await grid.getByRole('link', { name: 'plain' }).count(), 0);
+  await choose('policy', '-', 60);
+  await grid.getByText(/^\d\d:07: 30 events of 1 schedule\.$/).waitFor();
+  // Another port is another target.
+  await choose('target', 'http:http://127.0.0.1:9', 60);
+  await grid.getByText(/^\d\d:07: 30 events of 1 schedule\.$/).waitFor();
+  page.check();
+  await page.context().close();
+});
+
 for (const colorScheme of ['light', 'dark']) {
   test(`pictures fit and are accessible from 360 to 1440 px: ${colorScheme}`, { timeout: 200000 }, async () => {
     const page = await openPage(browser, platform, { context: { colorScheme } });

@@ -86,7 +86,7 @@ function TextForm({ draft, setDraft }) {
     typing.current = false;
   }, [draft, form]);
   const choose = async (/** @type {string} */ kind) => {
-    if (kind === 'yaml') yaml.current ??= await import('js-yaml');
+    if (kind === 'yaml') yaml.current ??= await import('../parts/js-yaml.js');
     setForm(kind);
   };
   const type = (/** @type {string} */ typed) => {
