@@ -209,6 +209,32 @@ test('durations are typed as people type them, and shown in the same words', { t
   await main().getByText('every 1 d 1 h 1 min 1.25 s', { exact: true }).waitFor();
 });
 
+test('a click on a button counts although the field before it turns out wrong', { timeout: 60000 }, async () => {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 360, height: 800 }); // each field has a row of its own
+  await open('new-policy');
+  await page.getByLabel('Name', { exact: true }).fill('of-a-click');
+  const button = page.getByRole('button', { name: 'Create policy' });
+  await button.scrollIntoViewIfNeeded();
+  await page.getByLabel('Hold time', { exact: true }).fill('90');
+  const box = await button.boundingBox();
+  await page.mouse.move(box.x + 20, box.y + 5);
+  await page.mouse.down();
+  // The error does not move the button while the pointer is on it.
+  await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted))));
+  assert.deepEqual(await button.boundingBox(), box);
+  await page.mouse.up();
+  await page.getByText('This cannot be saved').waitFor();
+  await page.getByText('Add a unit').first().waitFor();
+  // A field that is left without a click says at once what is wrong.
+  await open('new-policy');
+  await page.getByLabel('Hold time', { exact: true }).fill('90');
+  await page.keyboard.press('Tab');
+  await page.getByText('Add a unit').waitFor();
+  await page.setViewportSize(before);
+  page.check();
+});
+
 test('cron fields with a year are shown and edited with that year', { timeout: 60000 }, async () => {
   await platform.schedule('of-a-year', { cronFields: { minute: '30', hour: '4', dayOfMonth: '1', month: '2', year: '2031-2035' }, timeZone: 'UTC', target: { http: { uri: 'https://example.com/a' } } });
   await open('schedules/of-a-year');
