@@ -31,11 +31,18 @@ export const NOTES = {
   OVERLAP_LAST: 'clocks go back: the second of two equal times',
 };
 
-/** @param {{preview: any}} props */
-export const Occurrences = ({ preview }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
-  <time datetime=${each.time} title=${timeText(each.time)}>${civilText(each.localTime ?? '')}</time> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
+/** The times of a preview by the clocks of the page and, if these differ, by those of the schedule. @param {{preview: any, of: any}} props of: the schedule */
+export const Occurrences = ({ preview, of }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
+  <time datetime=${each.time}>${timeText(each.time, true)}</time> <span class="muted">${ownTime(each, of)}</span> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
   ${!(preview.occurrences ?? []).length && html`<p class="muted">It does not fire again.</p>`}
   ${(preview.warnings ?? []).map((text) => html`<p class="note">${text}</p>`)}`;
+
+/** Only times of a calendar have clocks. @param {any} occurrence @param {any} schedule */
+function ownTime({ localTime = '' }, { cron, cronFields, timeZone }) {
+  const place = timeZone || 'UTC';
+  const text = civilText(localTime, place);
+  return (cron || cronFields) && text.endsWith(place) ? text : '';
+}
 
 /** Fires the occurrences of a past range, call by call, and says how far it is. @param {any} schedule @param {() => void} done */
 async function backfill(schedule, done) {
@@ -114,7 +121,7 @@ export function Schedule({ tenant, id, query }) {
       ['Since its creation', html`<${Link} to=${address(tenant, ['schedules', id], { state: 'COMPLETED' })}>${count(s.succeededCount)} succeeded<//>, <${Link} to=${address(tenant, ['dead-letters'], { schedule: id })}>${count(s.failedCount)} failed<//>`],
       ['Changed', html`<${Time} value=${s.updateTime} />`]]} />
       ${s.payload && html`<details><summary>Payload</summary><${TextBox} text=${shownBytes(s.payload)} label="Payload" /></details>`}</section>
-    <section class="card"><h2>Next</h2>${why.summary && html`<p>${why.summary}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
+    <section class="card"><h2>Next</h2>${why.summary && html`<p>${why.summary}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} of=${s} />` : html`<${Loading} />`}</section></div>
     <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${today()} /></section>
     <h2>Runs</h2>
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><${Choice} value=${state} set=${(/** @type {string} */ next) => setQuery({ state: next, at: '' })} options=${RUN_STATES} /></label>
