@@ -119,13 +119,14 @@ function ScopeFields({ tenant, scope, set, error }) {
     ${kind === 'own' && html`<${Text} path="filter" label="Filter" hint=${hint('Such as policy = gentle AND name = "nightly-*"')} value=${text} set=${type} error=${error} lines=${2} wide />`}`;
 }
 
+const NAME_MAX = 63; // characters of a name
 const FIELDS = ['displayName', 'filter', 'kinds', 'lateBy', 'target', 'etag'];
 
-/** @param {{tenant: string, id?: string, query: URLSearchParams}} props query: "schedule" names the only schedule that is meant */
+/** @param {{tenant: string, id?: string, query: URLSearchParams}} props query: "schedule" names the only schedule whose failures are meant */
 export function NotificationForm({ tenant, id, query }) {
   const only = query.get('schedule') ?? '';
-  const [draft, set, setDraft] = useDraft(id ? null : { target: { email: {} } });
-  const [newId, setNewId] = useState(only);
+  const [draft, set, setDraft] = useDraft(id ? null : { target: { email: {} }, ...(only && { kinds: ['FAILED'], displayName: `${only} fails` }) });
+  const [newId, setNewId] = useState(only && `${only.slice(0, NAME_MAX - 6)}-fails`);
   const [scope, setScope] = useState(/** @type {import('../parts/scope.js').Scope} */ (only ? { kind: 'one', text: only } : { kind: 'all', text: '' }));
   const form = useForm();
   const [failure, setFailure] = useState(/** @type {any} */ (null));
