@@ -12,7 +12,7 @@ import { agoText, count, counted, exactText, idOf, isoOfInput, shortText, shownB
 import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
-import { limitsOf, PayloadFields, PolicyFields, PolicyLinks, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
+import { kindText, limitsOf, PayloadFields, PolicyFields, PolicyLinks, TargetFields, targetWords, useDraft, usePolicies } from '../parts/target_fields.js';
 import { Field, FieldErrors, typedErrors } from '../parts/fields.js';
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
@@ -31,7 +31,7 @@ export function Events({ tenant, query }) {
       { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${addressOf(e.name)}>${count(e.attempts)}<//>` },
       { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     ] : [
-      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetText(e.target).join(' ')}>${shortText(targetText(e.target).join(' '), 60)}</span>` },
+      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetWords(e.target)}>${shortText(targetWords(e.target), 60)}</span>` },
       { title: 'Error', size: 20, wide: true, cell: (/** @type {any} */ e) => e.reason && html`<span class="error">${shortText(e.reason, 200)}</span>` },
     ]),
   ];
@@ -70,7 +70,7 @@ export function EventPage({ tenant, name }) {
     <section class="card"><${Facts} items=${[
       ['State', html`<${Badges} of=${eventStates(e, why.gates)} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why.summary], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
-      ['Redriven', Number(e.redriveCount) > 0 && counted(e.redriveCount, 'time')], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
+      ['Redriven', Number(e.redriveCount) > 0 && counted(e.redriveCount, 'time')], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${kindText(targetText(e.target)[0])} <code>${targetText(e.target)[1]}</code>`],
       ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />

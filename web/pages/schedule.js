@@ -10,7 +10,7 @@ import { Choice } from '../parts/fields.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
 import { RunBars } from '../parts/run_bars.js';
-import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
+import { kindText, limitsOf, PolicyLinks } from '../parts/target_fields.js';
 import { agoText, civilText, count, counted, exactText, idOf, inputOf, isoOfInput, shownBytes, targetText, Time, timeText, whenText, words, zoneName } from '../parts/format.js';
 import { scheduleState } from '../parts/state.js';
 import { ScheduleActions } from './schedules.js';
@@ -109,7 +109,7 @@ export function Schedule({ tenant, id, query }) {
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],
       ['Time zone', s.timeZone],
       ['Not on the days of', s.calendar && html`<${Link} to=${address(tenant, ['calendars', idOf(s.calendar)])}>${idOf(s.calendar)}<//>${{ NEXT: ', but on the next other day', PREVIOUS: ', but on the last other day before it' }[/** @type {string} */ (s.onExcluded)] ?? ''}`],
-      ['Target', html`${kind} <code>${place}</code>`],
+      ['Target', html`${kindText(kind)} <code>${place}</code>`],
       ['Events per run', s.eventCount && count(s.eventCount)],
       ['Policy', limitsOf(s).length > 0 && html`<${PolicyLinks} of=${s} />`],
       ['Window', s.window && `${exactText(s.window.duration)}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],

@@ -12,8 +12,9 @@ import { SavedViews } from '../parts/saved.js';
 import { Choice } from '../parts/fields.js';
 import { RunBars } from '../parts/run_bars.js';
 import { LastBadge } from '../parts/runs.js';
+import { KIND_OPTIONS, targetWords } from '../parts/target_fields.js';
 import { scheduleState } from '../parts/state.js';
-import { agoText, count, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
+import { agoText, count, counted, idOf, shortText, timeText, whenText } from '../parts/format.js';
 
 /** A text with one of these is a filter of the API. */
 const FILTER = /(^|[\s(])(labels[.:]|(name|display_name|state|time_zone|policy|calendar|target|create_time|update_time|next_time)\s*(!=|[=<>:]))/;
@@ -169,7 +170,7 @@ export function Schedules({ tenant, query }) {
     { title: 'Last', size: 18, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
     { title: 'Last 30 runs', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
     ...(order === 'failures' ? [{ title: 'Failures', number: true, size: 11, cell: (/** @type {any} */ s) => count(s.failedCount) }] : []),
-    { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${shortText(targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0], 60)}</span>` },
+    { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetWords(s.target)}>${shortText(targetWords(s.target).replace(/ https?:\/\//, ' '), 60)}</span>` },
     { title: 'Actions', hidden: true, wide: true, size: 23, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
   const select = can('OPERATOR') ? selected : undefined;
@@ -183,7 +184,7 @@ export function Schedules({ tenant, query }) {
   return html`<${Head} title="Schedules">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-schedule'])}>New schedule<//>`}<//>
     <${Filters} query=${query} hint="Part of a name, or a label: team=billing" fields=${[
       ['state', 'State', [['', 'Any'], ['ENABLED', 'Enabled'], ['PAUSED', 'Paused'], ['FINISHED', 'Finished']]],
-      ['target', 'Target', [['', 'Any'], ...['http', 'grpc', 'sqs', 'kafka', 'slack', 'email', 'ping'].map((kind) => [kind, kind])]],
+      ['target', 'Target', [['', 'Any'], ...KIND_OPTIONS]],
       ['sort', 'Sort by', [['', 'Name'], ['-name', 'Name, last first'], ...Object.entries(ORDERS).map(([value, { title }]) => [value, title])]],
     ]} />
     ${can('OPERATOR') && html`<div class="buttons bulk" role="group" aria-label="Change many schedules"><span class="muted">${selected.size ? `${count(selected.size)} selected:` : filter ? 'All that match:' : 'All schedules:'}</span>
