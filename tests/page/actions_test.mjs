@@ -70,6 +70,42 @@ test('a new user makes a schedule, finds the failed run of yesterday and redrive
   page.check();
 });
 
+test('a schedule says why it failed, why it is late, and what may be done about it', { timeout: 60000 }, async () => {
+  const target = { http: { uri: `${receiver.url}/fail` } };
+  await platform.schedule('broken-export', { interval: { every: '1800s' }, retryPolicy: { maxAttempts: 1 }, target });
+  const { name } = await platform.ended((await platform.run('broken-export')).name);
+  await until(async () => (await platform.api('GET', '/tenants/default/schedules/broken-export')).lastOutcome === 'FAILED', 'the outcome');
+  await open('');
+  const row = page.getByRole('table', { name: 'Due within an hour' }).getByRole('row').filter({ hasText: 'broken-export' });
+  await row.getByRole('link', { name: 'Failed' }).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/schedules/broken-export/runs/${name.split('/').pop()}?outcome=FAILED`);
+  await main().getByText('HTTP 500: the disk is full').first().waitFor();
+  const redrive = page.getByRole('button', { name: /^Redrive the failed events/ });
+  assert.match(await redrive.getAttribute('title'), /in the same run/);
+  await redrive.click();
+  await dialog().getByText(/in the same run.*would make a new run/).waitFor();
+  await page.keyboard.press('Escape');
+  await open('schedules/broken-export');
+  await main().locator('p', { hasText: 'HTTP 500: the disk is full' }).getByRole('link', { name: /^Failed \d/ }).waitFor();
+  await page.getByRole('button', { name: /^Run now/ }).click();
+  await dialog().getByText(/^Makes a new run/).waitFor();
+  await page.keyboard.press('Escape');
+
+  await platform.api('POST', '/tenants/default/policies?policyId=of-the-late', { maxConcurrent: '1' });
+  await platform.api('POST', '/tenants/default/policies/of-the-late:pause', {});
+  await platform.schedule('held-export', { cron: '0 0 1 1 *', policy: 'of-the-late', completion: 'ON_DELIVERY', target });
+  const late = (await platform.run('held-export')).name;
+  const other = await openPage(browser, platform);
+  await other.clock.setFixedTime(Date.now() + 300000);
+  await other.goto(`${platform.origin}/ui/default/schedules/held-export`);
+  await other.locator('p', { hasText: 'The policy of-the-late is paused.' }).getByRole('link', { name: /^Late \d/ }).click();
+  await other.waitForURL(`**/runs/${late.split('/').pop()}`);
+  other.check();
+  await other.context().close();
+  page.check();
+});
+
 test('a schedule is edited in fields and as text, copied and deleted', { timeout: 60000 }, async () => {
   await open('schedules/nightly-report/edit');
   await page.getByLabel('Text for people').fill('Edited');

@@ -1,18 +1,18 @@
 // One schedule: its definition, what comes next, what ran.
 import { html, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
-import { call, get, post } from '../parts/api.js';
+import { call, get, post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask, say } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Choice } from '../parts/fields.js';
 import { List } from '../parts/table.js';
-import { runColumns } from '../parts/runs.js';
+import { addressOf, runColumns } from '../parts/runs.js';
 import { RunBars } from '../parts/run_bars.js';
 import { kindText, limitsOf, PolicyLinks } from '../parts/target_fields.js';
 import { agoText, civilText, count, counted, exactText, idOf, inputOf, isoOfInput, shownBytes, targetText, Time, timeText, whenText, words, zoneName } from '../parts/format.js';
-import { scheduleState } from '../parts/state.js';
+import { isLate, LATE, scheduleState } from '../parts/state.js';
 import { ScheduleActions } from './schedules.js';
 import { dayAfter, Timeline, today } from '../parts/timeline.js';
 
@@ -80,6 +80,22 @@ function retryText(policy = {}) {
   return Number(maxAttempts) === 1 ? 'one attempt' : `up to ${maxAttempts} attempts, first wait up to ${exactText(minBackoff)}, at most ${exactText(maxBackoff)}`;
 }
 
+/** The error of the last failure, and what a late run waits for. @param {{tenant: string, schedule: any}} props */
+function Trouble({ tenant, schedule: { name, lastOutcome, lastTime } }) {
+  const failed = lastOutcome === 'FAILED';
+  const { data } = useData(async (signal) => {
+    const [{ runs }, letters] = await Promise.all([
+      get(`/v1/${name}/runs`, { pageSize: 1, filter: 'state = ACTIVE', orderBy: 'nominal_time' }, signal),
+      failed ? get(`/v1/tenants/${tenant}/deadLetters`, { pageSize: 1, filter: `schedule = ${quoted(idOf(name))}` }, signal) : /** @type {any} */ ({})]);
+    return { run: runs?.find(isLate), letter: letters.deadLetters?.[0] };
+  }, [name, failed, lastTime], 5000);
+  const { run, letter } = data ?? {};
+  // The last event is the one that waits longest.
+  const why = useWhy(run ? `${run.name}/events/${Number(run.eventCount ?? 1) - 1}` : '', []);
+  return html`${letter && html`<p><${Link} to=${addressOf(letter.event)}><${Badge} state="FAILED" final /> ${timeText(letter.dueTime)}<//> <span class="error">${letter.reason}</span></p>`}
+    ${run && html`<p><${Link} to=${addressOf(run.name)}><${Badge} of=${LATE} /> ${timeText(run.nominalTime)}<//> ${why.summary}</p>`}`;
+}
+
 /** @param {{tenant: string, id: string, query: URLSearchParams}} props */
 export function Schedule({ tenant, id, query }) {
   const name = `tenants/${tenant}/schedules/${id}`;
@@ -103,7 +119,7 @@ export function Schedule({ tenant, id, query }) {
       <${ScheduleActions} schedule=${s} done=${changed} />
       ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><${Link} class="button" to=${address(tenant, ['new-notification'], { schedule: id })}>Notify me when this fails<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
-    <${RunBars} schedule=${s} header />
+    <${RunBars} schedule=${s} header /><${Trouble} tenant=${tenant} schedule=${s} />
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
       ['State', html`<${Badge} of=${scheduleState(s, why.gates)} /> ${s.pauseReason}`],
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],
