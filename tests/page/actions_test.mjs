@@ -87,7 +87,7 @@ test('a schedule says why it failed, why it is late, and what may be done about 
   await dialog().getByText(/in the same run.*would make a new run/).waitFor();
   await page.keyboard.press('Escape');
   await open('schedules/broken-export');
-  await main().locator('p', { hasText: 'HTTP 500: the disk is full' }).getByRole('link', { name: /^Failed \d/ }).waitFor();
+  await main().locator('p', { hasText: 'HTTP 500: the disk is full' }).getByRole('link', { name: /^\d+ \w+ \d{4}, / }).waitFor();
   await page.getByRole('button', { name: /^Run now/ }).click();
   await dialog().getByText(/^Makes a new run/).waitFor();
   await page.keyboard.press('Escape');
@@ -99,7 +99,7 @@ test('a schedule says why it failed, why it is late, and what may be done about 
   const other = await openPage(browser, platform);
   await other.clock.setFixedTime(Date.now() + 300000);
   await other.goto(`${platform.origin}/ui/default/schedules/held-export`);
-  await other.locator('p', { hasText: 'The policy of-the-late is paused.' }).getByRole('link', { name: /^Late \d/ }).click();
+  await other.locator('p', { hasText: 'The policy of-the-late is paused.' }).getByRole('link', { name: /^\d+ \w+ \d{4}, / }).click();
   await other.waitForURL(`**/runs/${late.split('/').pop()}`);
   other.check();
   await other.context().close();

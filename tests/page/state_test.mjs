@@ -60,12 +60,12 @@ test('a run with failed events is not green', () => {
 test('a schedule that fails, a target of which all attempts fail and work of which nothing was done are not green', () => {
   assert.equal(words([scheduleState({ state: 'ENABLED' })]), 'Enabled (good)');
   assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'SUCCEEDED', succeededCount: '3', failedCount: '9' })]), 'Enabled (good)');
-  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3' })]), 'Enabled, always failed (bad)');
-  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3', succeededCount: '1' })]), 'Enabled, last failed (warn)');
+  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3' })]), 'Always failed (bad)');
+  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3', succeededCount: '1' })]), 'Last failed (warn)');
   assert.equal(words([scheduleState({ state: 'PAUSED', lastOutcome: 'FAILED' })]), 'Paused (warn)');
   assert.equal(words([scheduleState({ state: 'ENABLED' }, [{ kind: 'NO_OWNER' }])]), 'Waits, no process works on it (bad)');
   assert.equal(words([scheduleState({ state: 'ENABLED' }, [{ kind: 'OVERLAP' }])]), 'Waits for the run before (idle)');
-  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED' }, [{ kind: 'NOT_DUE' }])]), 'Enabled, always failed (bad)');
+  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED' }, [{ kind: 'NOT_DUE' }])]), 'Always failed (bad)');
   assert.equal(words([targetState({ state: 'CLOSED', attemptCount: '9', errorRate: 1 })]), 'Fails (bad)');
   assert.equal(words([targetState({ state: 'CLOSED', attemptCount: '9', errorRate: 0.5 })]), 'Fails at times (warn)');
   assert.equal(words([targetState({ state: 'CLOSED', attemptCount: '9' })]), 'Works (good)');

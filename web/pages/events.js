@@ -8,7 +8,7 @@ import { act, ask } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Attempts, addressOf, deliveredId, redriveEvent } from '../parts/runs.js';
-import { agoText, count, counted, exactText, idOf, isoOfInput, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
+import { agoText, count, counted, exactText, idOf, isoOfInput, pathText, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
 import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
@@ -31,7 +31,7 @@ export function Events({ tenant, query }) {
       { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${addressOf(e.name)}>${count(e.attempts)}<//>` },
       { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     ] : [
-      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetWords(e.target)}>${shortText(targetWords(e.target), 60)}</span>` },
+      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetWords(e.target)}>${pathText(shortText(targetWords(e.target), 60))}</span>` },
       { title: 'Error', size: 20, wide: true, cell: (/** @type {any} */ e) => e.reason && html`<span class="error">${shortText(e.reason, 200)}</span>` },
     ]),
   ];

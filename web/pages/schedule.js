@@ -33,7 +33,7 @@ export const NOTES = {
 
 /** The times of a preview by the clocks of the page and, if these differ, by those of the schedule. @param {{preview: any, of: any}} props of: the schedule */
 export const Occurrences = ({ preview, of }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
-  <time datetime=${each.time}>${timeText(each.time, true)}</time> <span class="muted">${ownTime(each, of)}</span> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
+  <time datetime=${each.time}>${timeText(each.time, true)}</time> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}<div class="muted">${ownTime(each, of)}</div></li>`)}</ol>
   ${!(preview.occurrences ?? []).length && html`<p class="muted">It does not fire again.</p>`}
   ${(preview.warnings ?? []).map((text) => html`<p class="note">${text}</p>`)}`;
 
@@ -92,8 +92,8 @@ function Trouble({ tenant, schedule: { name, lastOutcome, lastTime } }) {
   const { run, letter } = data ?? {};
   // The last event is the one that waits longest.
   const why = useWhy(run ? `${run.name}/events/${Number(run.eventCount ?? 1) - 1}` : '', []);
-  return html`${letter && html`<p><${Link} to=${addressOf(letter.event)}><${Badge} state="FAILED" final /> ${timeText(letter.dueTime)}<//> <span class="error">${letter.reason}</span></p>`}
-    ${run && html`<p><${Link} to=${addressOf(run.name)}><${Badge} of=${LATE} /> ${timeText(run.nominalTime)}<//> ${why.summary}</p>`}`;
+  return html`${letter && html`<p><${Badge} state="FAILED" final /> <${Link} to=${addressOf(letter.event)}>${timeText(letter.dueTime)}<//> <span class="error">${letter.reason}</span></p>`}
+    ${run && html`<p><${Badge} of=${LATE} /> <${Link} to=${addressOf(run.name)}>${timeText(run.nominalTime)}<//> ${why.summary}</p>`}`;
 }
 
 /** @param {{tenant: string, id: string, query: URLSearchParams}} props */

@@ -14,7 +14,7 @@ import { RunBars } from '../parts/run_bars.js';
 import { LastBadge } from '../parts/runs.js';
 import { KIND_OPTIONS, targetWords } from '../parts/target_fields.js';
 import { scheduleState } from '../parts/state.js';
-import { agoText, count, counted, idOf, shortText, timeText, whenText } from '../parts/format.js';
+import { agoText, count, counted, idOf, pathText, shortText, timeText, whenText } from '../parts/format.js';
 
 /** A text with one of these is a filter of the API. */
 const FILTER = /(^|[\s(])(labels[.:]|(name|display_name|state|time_zone|policy|calendar|target|create_time|update_time|next_time)\s*(!=|[=<>:]))/;
@@ -163,15 +163,15 @@ export function Schedules({ tenant, query }) {
   const order = query.get('sort') ?? '';
   useEffect(() => setSelected(new Set()), [filter]);
   const columns = [
-    { title: 'Name', size: 21, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
-    { title: 'State', size: 13, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
-    { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
-    { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
-    { title: 'Last', size: 18, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
-    { title: 'Last 30 runs', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
+    { title: 'Name', size: 17, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
+    { title: 'State', size: 15.5, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
+    { title: 'When', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : pathText(s.timeZone ?? '')}</span>` },
+    { title: 'Next', wide: true, size: 10, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
+    { title: 'Last', size: 14, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
+    { title: 'Last 30 runs', wide: true, size: 11, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
     ...(order === 'failures' ? [{ title: 'Failures', number: true, size: 11, cell: (/** @type {any} */ s) => count(s.failedCount) }] : []),
-    { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetWords(s.target)}>${shortText(targetWords(s.target).replace(/ https?:\/\//, ' '), 60)}</span>` },
-    { title: 'Actions', hidden: true, wide: true, size: 23, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
+    { title: 'Target', wide: true, size: 17, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetWords(s.target)}>${pathText(shortText(targetWords(s.target).replace(/ https?:\/\//, ' '), 60))}</span>` },
+    { title: 'Actions', hidden: true, wide: true, size: 17.5, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
   const select = can('OPERATOR') ? selected : undefined;
   const onSelect = (/** @type {string} */ name, /** @type {boolean} */ on) => setSelected((before) => new Set(on ? [...before, name] : [...before].filter((each) => each !== name)));

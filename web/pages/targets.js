@@ -11,7 +11,7 @@ import { Chart } from '../parts/chart.js';
 import { Pictures, stepText } from '../parts/statistics.js';
 import { kindText } from '../parts/target_fields.js';
 import { targetState } from '../parts/state.js';
-import { agoText, clockText, count, durationText, idOf, secondsOf, shortText, Time } from '../parts/format.js';
+import { agoText, clockText, count, durationText, idOf, pathText, secondsOf, shortText, Time } from '../parts/format.js';
 
 /** Delivered events per second of a target, over the last minute. @param {any} target */
 export const deliveredPerSecond = (target) => (target.handlers ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ h) => {
@@ -28,8 +28,8 @@ const tryNow = (t) => can('OPERATOR') && t.state !== 'CLOSED' && html`<button on
 
 /** @type {import('../parts/table.js').Column[]} */
 export const targetColumns = [
-  { title: 'Endpoint', size: 22, cell: (t) => html`<span class="badge idle">${kindText(t.transport)}</span> <${Cell} to=${targetAddress(t)}>${t.endpoint || idOf(t.name)}<//>` },
-  { title: 'State', size: 12, cell: (t) => html`<${Badge} of=${targetState(t)} />` },
+  { title: 'Endpoint', size: 22, cell: (t) => html`<span class="badge idle">${kindText(t.transport)}</span> <${Cell} to=${targetAddress(t)}>${pathText(t.endpoint || idOf(t.name))}<//>` },
+  { title: 'State', size: 15, cell: (t) => html`<${Badge} of=${targetState(t)} />` },
   { title: 'Under way', wide: true, number: true, cell: (t) => `${count(t.inFlight)} of ${count(t.inFlightMax)}` },
   { title: 'Per second', wide: true, number: true, cell: (t) => deliveredPerSecond(t).toFixed(1) },
   { title: 'Failures', number: true, cell: failuresText },

@@ -212,6 +212,8 @@ export const counted = (number, noun) => {
 };
 /** The begin of a long text, for lists; what it leaves out is said by "…". @param {string} text @param {number} max characters */
 export const shortText = (text, max) => (text.length > max ? `${text.slice(0, max - 1).trimEnd()}…` : text);
+/** A URI that goes on in a new line behind a "/", and not within its host and port. @param {string} text */
+export const pathText = (text) => text.split(/(?<=[^/:]\/)(?=[^/])/).map((part, i) => html`${i > 0 && html`<wbr />`}${part}`);
 /** The last part of a resource name. @param {string|undefined} name */
 export const idOf = (name) => (name ?? '').split('/').pop() ?? '';
 /** "PERMANENTLY_FAILED" → "Permanently failed" @param {string|undefined} text */

@@ -6,7 +6,7 @@ import { get, getAll, quoted } from './api.js';
 import { Failure, Loading } from './basics.js';
 import { useData } from './data.js';
 import { Select } from './fields.js';
-import { clockText, count, counted, dayText, idOf, minuteOf } from './format.js';
+import { clockText, count, counted, dayText, idOf, minuteOf, pathText } from './format.js';
 
 const FIELD_MINUTES = 5; // offsets of zones are multiples of it
 const FIELDS = 60 / FIELD_MINUTES;
@@ -151,7 +151,7 @@ function Groups({ start, groups, by, to }) {
   const length = rows[0].length;
   const x = (/** @type {number} */ time) => (Math.max(0, time - start) / length) * WIDTH;
   return html`${Shades(most)}<div class="map groups" role="table" aria-label=${`Events of the next 24 hours, by ${by}`}><div class="lane scale" role="row"><div class="lane-name" role="columnheader">${by === 'policy' ? 'Policy' : 'Target'}</div><div class="lane-picture" role="columnheader">${[0, 1, 2, 3].map((i) => html`<span>${clockText(start + (i * length) / 4)}</span>`)}<span class="unseen">Picture</span></div><div class="lane-text" role="columnheader"><span class="unseen">Summary</span></div></div>
-    ${rows.map(({ group, fields, load }) => html`<div class="lane" role="row" key=${group.id}><div class="lane-name" role="rowheader"><${Link} to=${to(group)} title=${group.name}>${group.name}<//></div>
+    ${rows.map(({ group, fields, load }) => html`<div class="lane" role="row" key=${group.id}><div class="lane-name" role="rowheader"><${Link} to=${to(group)} title=${group.name}>${pathText(group.name)}<//></div>
       <div class="lane-picture" role="cell"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" shape-rendering="crispEdges" aria-hidden="true"><rect class="heat-0" x="0" y="0" width=${WIDTH} height="18" />${[...fields].map(([time, events]) => html`<rect class=${`heat-${shadeOf(events, most)}`} x=${x(time)} y="0" width=${x(time + FIELD_MS) - x(time)} height="18"><title>${fieldText({ time: Math.max(time, start), events })}</title></rect>`)}</svg></div>
       <div class="lane-text" role="cell">${loadText(load)}</div></div>`)}</div>`;
 }

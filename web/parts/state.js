@@ -108,7 +108,7 @@ export function scheduleState(schedule, gates) {
   const held = ofGates(gates);
   if (held && ['bad', 'warn'].includes(held.tone)) return held;
   if (schedule.lastOutcome !== 'FAILED') return held === RUN_BEFORE ? RUN_BEFORE : STATES.ENABLED;
-  return Number(schedule.succeededCount ?? 0) > 0 ? state('Enabled, last failed', 'warn') : state('Enabled, always failed', 'bad');
+  return Number(schedule.succeededCount ?? 0) > 0 ? state('Last failed', 'warn') : state('Always failed', 'bad');
 }
 
 /** @param {any} target */

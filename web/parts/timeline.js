@@ -107,8 +107,8 @@ function slotsOf({ runs, planned, cut }, begin, end) {
   return slots;
 }
 
-/** From 1 for one event to 5 for 10,000 and more, on a logarithmic scale. @param {number} events */
-const sizeOf = (events) => 1 + Math.min(4, Math.log10(Math.max(1, events)));
+/** The height of a mark: from 7 for one event to 20 for 10,000 and more, on a logarithmic scale. @param {number} events */
+const heightOf = (events) => 7 + 3.25 * Math.min(4, Math.log10(Math.max(1, events)));
 /** The events of runs and of occurrences to come. @param {any} found @param {any} schedule */
 const eventsOf = ({ runs, planned }, schedule) => runs.reduce((/** @type {number} */ sum, /** @type {any} */ run) => sum + Number(run.eventCount ?? 0), planned.length * Number(schedule.eventCount ?? 1));
 
@@ -136,7 +136,7 @@ function Row({ schedule, day }) {
     <div class="lane-picture" role="cell"><svg viewBox="0 0 1000 28" preserveAspectRatio="none" aria-hidden="true">
       <rect class="ground" x="0" y="26" width="1000" height="1" />
       ${found && slotsOf(found, begin, end).map((slot, i) => {
-        const height = 4 * sizeOf(eventsOf(slot, schedule));
+        const height = heightOf(eventsOf(slot, schedule));
         return slot.tone && html`<rect class=${slot.tone} x=${i * width} width=${width - 1} y=${26 - height} height=${height}>
         <title>${`${clockText(begin + (i * (end - begin)) / SLOTS)}: ${slot.tone === 'unread' ? 'not read' : summary({ ...slot, more: slot.planned.length && found.more }, schedule)}`}</title></rect>${slot.late && html`<rect class="late" x=${i * width} width=${width - 1} y=${22 - height} height="3" />`}`;
       })}
