@@ -347,7 +347,8 @@ test('the load to come is read by keyboard, hour by hour and group by group', { 
   const number = (text) => Number(/: ([\d,]+) event/.exec(text)[1].replace(',', ''));
   // 24 hours, whatever the minute of now: 30 and twice 4 events in each.
   assert.equal(labels.reduce((all, text) => all + number(text), 0), 24 * 38);
-  assert.equal(labels.filter((text) => /:05–\d\d:10: 34 events$/.test(text)).length, 24);
+  // Between the two minutes, the first and the last field have one of them each.
+  assert.ok(labels.filter((text) => /:05–\d\d:10: 34 events$/.test(text)).length >= 23);
   // It goes over midnight of the page's clocks.
   assert.equal(labels.filter((text) => text.startsWith('00:05–00:10')).length, 1);
   assert.ok((await page.locator('.map .lane-name .muted').count()) >= 1);
@@ -370,7 +371,7 @@ test('the load to come is read by keyboard, hour by hour and group by group', { 
   await page.keyboard.press('ArrowLeft');
   await page.keyboard.press('Enter');
   await grid.getByText(/^\d\d:00–\d\d:05: 0 events$/).waitFor();
-  for (const [by, groups] of [['Policy', { gentle: 192, 'no policy': 720 }], ['Target', { [`http:${receiver.url}`]: 720, 'http:http://127.0.0.1:9': 192 }]]) {
+  for (const [by, groups] of [['Policy', { gentle: 192, 'no policy': 720 }], ['Target', { [receiver.url]: 720, 'http://127.0.0.1:9': 192 }]]) {
     await page.getByLabel('Group by').selectOption(by);
     const table = page.getByRole('table', { name: `Events of the next 24 hours, by ${by.toLowerCase()}` });
     for (const [name, events] of Object.entries(groups)) await table.getByRole('row').filter({ hasText: name }).getByText(`${events} events, most at`).waitFor();

@@ -162,7 +162,7 @@ export function LoadMap({ tenant, query }) {
   const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { groupBy: by }, signal), [tenant, by], EVERY_MS);
   const groups = (data?.groups ?? []).map((/** @type {any} */ group, /** @type {number} */ i) => {
     const other = data.other && i === data.groups.length - 1;
-    return { ...group, own: other ? undefined : group.key ?? '', id: other ? '…' : group.key || '-', name: other ? 'all others' : group.key || `no ${by}` };
+    return { ...group, own: other ? undefined : group.key ?? '', id: other ? '…' : group.key || '-', name: other ? 'all others' : group.key?.replace(/^http:(?=http)/, '') || `no ${by}` };
   });
   const group = groups.find((/** @type {any} */ each) => each.id === query.get('group'));
   const shown = group ?? data;
