@@ -13,7 +13,7 @@ import { Day } from './pages/day.js';
 import { Schedules } from './pages/schedules.js';
 import { Schedule } from './pages/schedule.js';
 import { ScheduleForm } from './pages/schedule_form.js';
-import { Run } from './pages/run.js';
+import { LastRun, Run } from './pages/run.js';
 import { EventPage, Events, NewEvent } from './pages/events.js';
 import { DeadLetter, DeadLetters } from './pages/dead_letters.js';
 import { Operations, OperationPage } from './pages/operations.js';
@@ -54,6 +54,7 @@ function viewOf({ tenant, parts, query }) {
       if (!id) return html`<${Schedules} ...${props} />`;
       if (more === 'edit') return html`<${ScheduleForm} ...${props} id=${id} key=${id} />`;
       if (index) return html`<${EventPage} ...${props} name=${`schedules/${id}/runs/${occurrence}/events/${index}`} />`;
+      if (occurrence === 'last') return html`<${LastRun} ...${props} id=${id} />`;
       if (occurrence) return html`<${Run} ...${props} id=${id} occurrence=${occurrence} />`;
       return html`<${Schedule} ...${props} id=${id} />`;
     case 'new-event': return html`<${NewEvent} ...${props} />`;

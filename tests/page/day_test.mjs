@@ -90,6 +90,24 @@ test('marks reach to the end of the day, however often it fires', { timeout: 120
   await often.context().close();
 });
 
+test('marks are as high as their events are many, and no call is refused', { timeout: 90000 }, async () => {
+  const target = { http: { uri: `${receiver.url}/ok` } };
+  await platform.schedule('size-one', { cron: '0 12 * * *', target });
+  await platform.schedule('size-rare', { cron: '0 12 29 2 *', target }); // not on the day that is shown
+  await platform.schedule('size-thousands', { cron: '0 12 * * *', eventCount: '40000', target });
+  const refused = [];
+  const page = await openPage(browser, platform);
+  page.on('response', (response) => response.status() >= 400 && refused.push(response.url()));
+  await page.goto(`${platform.origin}/ui/default/day?q=size-&day=2031-06-12`);
+  await page.getByRole('link', { name: '1 to come: 40,000 events' }).waitFor();
+  await page.locator('.lane-text').getByText('nothing').waitFor();
+  const [one, thousands] = await page.locator('.lane rect.planned').evaluateAll((all) => all.map((each) => Number(each.getAttribute('height'))));
+  assert.ok(thousands >= 2 * one, `${one} and ${thousands}`);
+  assert.deepEqual(refused, []);
+  page.check();
+  await page.context().close();
+});
+
 test('of many runs the last are shown, and the rest as not read', { timeout: 90000 }, async () => {
   const page = await openDay('midnight', { clock: '2031-06-10T20:00:00Z' });
   await page.shows('nothing');

@@ -86,6 +86,14 @@ test('civil times of a schedule keep their clocks in every zone, with their offs
   assert.match(texts[2], /30.*00\.250?/);
   assert.equal(format.civilText('soon'), 'soon');
 });
+test('a run has its time in its id, and sentences of the server get the times of the page', () => inZone('Europe/Berlin', () => {
+  const same = (shown, text) => assert.equal(shown.replace(/\s/g, ' '), text.replace(/\s/g, ' ')); // spaces differ between parts and the whole
+  same(format.occurrenceText('20311130T144000-0-Europe~Berlin'), format.timeText('2031-11-30T13:40:00Z'));
+  same(format.occurrenceText('20311130T144000-0-America~New_York'), `${format.timeText('2031-11-30T13:40:00Z')} America/New_York`);
+  for (const id of ['20311130T134000-0-UTC', '20311130T134000.414063Z']) same(format.occurrenceText(id), format.timeText('2031-11-30T13:40:00Z'));
+  same(format.occurrenceText('some-run'), 'some-run');
+  same(format.withTimes('It fires next at 2031-11-30T13:40:00.5Z. 2031 is no time.'), `It fires next at ${format.timeText('2031-11-30T13:40:00Z')}. 2031 is no time.`);
+}));
 test('a text that is no time stays for the server to refuse', () => assert.equal(format.isoOfInput('some day'), 'some day'));
 
 test('durations are read as people type them', () => {

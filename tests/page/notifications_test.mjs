@@ -45,7 +45,10 @@ test('a failing schedule gives a message, shows up, and its end gives another on
   await open('schedules/fragile');
   await page.getByRole('link', { name: 'Notify me when this fails' }).click();
   await heading('New notification');
-  assert.deepEqual([await field('Name').inputValue(), await field('Which schedules').inputValue(), await field('Schedule').inputValue()], ['fragile', 'one', 'fragile']);
+  assert.deepEqual([await field('Name').inputValue(), await field('Which schedules').inputValue(), await field('Schedule').inputValue(), await field('Text for people').inputValue()], ['fragile-fails', 'one', 'fragile', 'fragile fails']);
+  assert.deepEqual([await box('Failed').isChecked(), await box('Late').isChecked(), await field('Late after').count()], [true, false, 0]);
+  await field('Name').fill('fragile');
+  await box('Failed').uncheck();
   await refused('Create notification', ['Mail server', 'From', 'To']);
   await field('Late after').fill('90');
   await field('Late after').press('Enter');
@@ -225,7 +228,7 @@ test('a notification is made with the keyboard alone, found by the palette, and 
   await page.keyboard.type(`${receiver.url}/ok`);
   await page.keyboard.press('Enter');
   await heading('by-keyboard');
-  assert.deepEqual((await platform.api('GET', `${subscriptions}/by-keyboard`)).kinds, ['PAUSED']);
+  assert.deepEqual((await platform.api('GET', `${subscriptions}/by-keyboard`)).kinds, ['FAILED', 'PAUSED']);
 
   await open('operations');
   await page.keyboard.press('Control+k');

@@ -23,6 +23,7 @@ test('without an explanation the row of an event decides', () => {
   assert.equal(of({}), 'Due (idle)');
   assert.equal(of({ dueTime: ago(61) }), 'Due (idle), Late (warn)');
   assert.equal(of({ policy: 'tenants/t/policies/p' }), 'Waits for a token (idle)');
+  assert.equal(of({ dueTime: ago(7200), redriveCount: 1 }), 'Due (idle), Redriven after it failed (warn)');
   assert.equal(of({ reason: 'the target asked for a pause until then' }), 'Waits, target asked for a pause (warn)');
   assert.equal(of({ status: 'TARGET_DOWN' }), 'Waits, target is down (warn)');
   assert.equal(of({ status: 'FAILED' }), 'Failed, will be retried (warn)');
@@ -59,12 +60,12 @@ test('a run with failed events is not green', () => {
 test('a schedule that fails, a target of which all attempts fail and work of which nothing was done are not green', () => {
   assert.equal(words([scheduleState({ state: 'ENABLED' })]), 'Enabled (good)');
   assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'SUCCEEDED', succeededCount: '3', failedCount: '9' })]), 'Enabled (good)');
-  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3' })]), 'Enabled, always failed (bad)');
-  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3', succeededCount: '1' })]), 'Enabled, last failed (warn)');
+  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3' })]), 'Always failed (bad)');
+  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED', failedCount: '3', succeededCount: '1' })]), 'Last failed (warn)');
   assert.equal(words([scheduleState({ state: 'PAUSED', lastOutcome: 'FAILED' })]), 'Paused (warn)');
   assert.equal(words([scheduleState({ state: 'ENABLED' }, [{ kind: 'NO_OWNER' }])]), 'Waits, no process works on it (bad)');
   assert.equal(words([scheduleState({ state: 'ENABLED' }, [{ kind: 'OVERLAP' }])]), 'Waits for the run before (idle)');
-  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED' }, [{ kind: 'NOT_DUE' }])]), 'Enabled, always failed (bad)');
+  assert.equal(words([scheduleState({ state: 'ENABLED', lastOutcome: 'FAILED' }, [{ kind: 'NOT_DUE' }])]), 'Always failed (bad)');
   assert.equal(words([targetState({ state: 'CLOSED', attemptCount: '9', errorRate: 1 })]), 'Fails (bad)');
   assert.equal(words([targetState({ state: 'CLOSED', attemptCount: '9', errorRate: 0.5 })]), 'Fails at times (warn)');
   assert.equal(words([targetState({ state: 'CLOSED', attemptCount: '9' })]), 'Works (good)');

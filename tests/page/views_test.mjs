@@ -173,7 +173,7 @@ test('nothing is green where all fails, and each number leads to the list of wha
   };
   const row = page.getByRole('row').filter({ hasText: 'always-fails' });
   await open('schedules?q=always-fails');
-  await row.getByText('Enabled, always failed').waitFor();
+  await row.getByText('Always failed').waitFor();
   assert.equal(await main.locator('.good').count(), 0);
   await open('day?q=always-fails');
   await row.getByRole('link', { name: '3 failed' }).waitFor();
@@ -181,7 +181,7 @@ test('nothing is green where all fails, and each number leads to the list of wha
   await row.getByRole('link', { name: '3 failed' }).click();
   await main.getByText('3 runs', { exact: true }).waitFor();
   assert.equal(await page.getByRole('table', { name: 'Runs of always-fails' }).locator('.good').count(), 0);
-  await main.getByText('Enabled, always failed').waitFor();
+  await main.getByText('Always failed').waitFor();
   await main.getByRole('link', { name: '6 failed' }).click();
   await main.getByText('6 dead letters', { exact: true }).waitFor();
   await open(names[0].split('/').slice(2).join('/'));

@@ -18,11 +18,11 @@ export function Audit({ tenant, query }) {
   const columns = [
     { title: 'Time', size: 13, cell: (/** @type {any} */ a) => timeText(a.time) },
     { title: 'Who', size: 18, cell: (/** @type {any} */ a) => html`<code>${a.principal}</code> <span class="muted">${words(a.role)}</span>` },
-    { title: 'Call', cell: (/** @type {any} */ a) => a.method },
-    { title: 'Resource', size: 20, wide: true, cell: (/** @type {any} */ a) => html`<code>${(a.resource ?? '').split('/').slice(2).join('/') || a.resource}</code>` },
+    { title: 'Call', size: 14, cell: (/** @type {any} */ a) => a.method },
+    { title: 'Resource', size: 27, wide: true, cell: (/** @type {any} */ a) => html`<code>${(a.resource ?? '').split('/').slice(2).join('/') || a.resource}</code>` },
     { title: 'Version', wide: true, cell: (/** @type {any} */ a) => (Number(a.versionBefore) || Number(a.versionAfter) ? `${Number(a.versionBefore) || '–'} → ${Number(a.versionAfter) || '–'}` : '') },
-    { title: 'Result', size: 13, cell: (/** @type {any} */ a) => html`<${Badge} of=${callState(a)} />` },
-    { title: 'From', wide: true, cell: (/** @type {any} */ a) => html`<span class="muted">${a.source}</span>` },
+    { title: 'Result', size: 12, cell: (/** @type {any} */ a) => html`<${Badge} of=${callState(a)} />` },
+    { title: 'From', size: 14, wide: true, cell: (/** @type {any} */ a) => html`<span class="muted">${a.source}</span>` },
   ];
   return html`<${Head} title="Audit" note="Kept for 90 days." />
     ${!session.tenant && html`<div class="tabs" role="group" aria-label="Whose entries"><button aria-pressed=${all ? 'false' : 'true'} onClick=${() => setQuery({ of: '', at: '' })}>Of ${tenant}</button><button aria-pressed=${all ? 'true' : 'false'} onClick=${() => setQuery({ of: 'all', at: '' })}>Of all tenants</button></div>`}

@@ -8,7 +8,7 @@ import { act, ask, say } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Field, FieldErrors, Text } from '../parts/fields.js';
-import { eventAddress } from '../parts/runs.js';
+import { addressOf } from '../parts/runs.js';
 import { count, counted, idOf, Time } from '../parts/format.js';
 
 /** @param {any} c */
@@ -51,7 +51,7 @@ function Moves({ effects }) {
   const time = (/** @type {string|undefined} */ value) => (value ? html`<${Time} value=${value} />` : '–');
   return html`<section class="card" role="status"><h2>What this changes</h2><p>${counted(effects.scheduleCount ?? 0, 'schedule')} will get other days. ${effects.more ? 'More than ' : ''}${counted(moves.length, 'occurrence')} of the next 366 days would move.</p>
     ${moves.length > 0 && html`<table><caption class="unseen">Occurrences that move</caption><thead><tr><th>Schedule</th><th>From</th><th>To</th></tr></thead>
-      <tbody>${moves.slice(0, 100).map((/** @type {any} */ m, /** @type {number} */ i) => html`<tr key=${i}><td><${Link} to=${eventAddress(m.schedule)}>${idOf(m.schedule)}<//></td><td>${time(m.fromTime)}</td><td>${time(m.toTime)}</td></tr>`)}</tbody></table>`}</section>`;
+      <tbody>${moves.slice(0, 100).map((/** @type {any} */ m, /** @type {number} */ i) => html`<tr key=${i}><td><${Link} to=${addressOf(m.schedule)}>${idOf(m.schedule)}<//></td><td>${time(m.fromTime)}</td><td>${time(m.toTime)}</td></tr>`)}</tbody></table>`}</section>`;
 }
 
 const FIELDS = ['displayName', 'dates', 'rules', 'calendars', 'exceptDates'];

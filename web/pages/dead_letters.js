@@ -7,7 +7,7 @@ import { Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Attempts, eventAddress, OperationProgress, redriveLetter } from '../parts/runs.js';
+import { Attempts, addressOf, OperationProgress, redriveLetter } from '../parts/runs.js';
 import { agoText, clockText, count, counted, durationText, idOf, shortText, shownBytes, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 
@@ -171,8 +171,8 @@ export function DeadLetter({ tenant, id }) {
   if (!d) return html`<${Loading} />`;
   return html`<${Head} title="Dead letter" above=${html`<${Link} to=${address(tenant, ['dead-letters'])}>Dead letters<//>`}>
       ${can('OPERATOR') && html`<button class="primary" onClick=${() => redriveLetter(d, reload)}>Redrive</button>`}<//>
-    <section class="card"><${Facts} items=${[['Error', html`<span class="error">${d.reason}</span>`], ['Event', html`<${Link} to=${eventAddress(d.event)}>${d.event}<//>`], ['Id at the consumer', html`<code>${d.eventId}</code>`],
-      ['Failed', html`<${Time} value=${d.createTime} />`], ['Due', html`<${Time} value=${d.dueTime} />`], ['Attempts', count(d.attempts)], ['Redriven', Number(d.redriveCount) > 0 && `${d.redriveCount} times`],
-      ['Policy', d.policy && html`<${Link} to=${eventAddress(d.policy)}>${idOf(d.policy)}<//>`], ['Kept until', html`<${Time} value=${d.expireTime} />`]]} /></section>
+    <section class="card"><${Facts} items=${[['Error', html`<span class="error">${d.reason}</span>`], ['Event', html`<${Link} to=${addressOf(d.event)}>${d.event}<//>`], ['Id at the consumer', html`<code>${d.eventId}</code>`],
+      ['Failed', html`<${Time} value=${d.createTime} />`], ['Due', html`<${Time} value=${d.dueTime} />`], ['Attempts', count(d.attempts)], ['Redriven', Number(d.redriveCount) > 0 && counted(d.redriveCount, 'time')],
+      ['Policy', d.policy && html`<${Link} to=${addressOf(d.policy)}>${idOf(d.policy)}<//>`], ['Kept until', html`<${Time} value=${d.expireTime} />`]]} /></section>
     <${Attempts} attempts=${d.recentAttempts} />${d.payload && html`<h2>Payload</h2><${TextBox} text=${shownBytes(d.payload)} label="Payload" />`}`;
 }

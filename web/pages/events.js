@@ -7,12 +7,12 @@ import { Badges, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.
 import { act, ask } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Attempts, eventAddress, deliveredId, redriveEvent } from '../parts/runs.js';
-import { agoText, count, exactText, idOf, isoOfInput, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
+import { Attempts, addressOf, deliveredId, redriveEvent } from '../parts/runs.js';
+import { agoText, count, counted, exactText, idOf, isoOfInput, pathText, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
 import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
-import { limitsOf, PayloadFields, PolicyFields, PolicyLinks, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
+import { kindText, limitsOf, PayloadFields, PolicyFields, PolicyLinks, TargetFields, targetWords, useDraft, usePolicies } from '../parts/target_fields.js';
 import { Field, FieldErrors, typedErrors } from '../parts/fields.js';
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
@@ -23,15 +23,15 @@ export function Events({ tenant, query }) {
   const parts = [/[=<>:]/.test(text) ? `(${text})` : text && `name:${quoted(text)}`, ended && query.get('outcome') && `outcome = ${query.get('outcome')}`, !ended && query.get('state') && `state = ${query.get('state')}`];
   const filter = parts.filter(Boolean).join(' AND ');
   const columns = [
-    { title: 'Event', size: 14, cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
+    { title: 'Event', size: 14, cell: (/** @type {any} */ e) => html`<${Cell} to=${addressOf(e.name)}>${idOf(e.name)}<//>` },
     { title: 'State', size: 14, cell: (/** @type {any} */ e) => html`<${Badges} of=${eventStates(e)} />` },
     { title: 'Due', wide: ended, cell: (/** @type {any} */ e) => html`<time datetime=${e.dueTime} title=${timeText(e.dueTime)}>${agoText(e.dueTime)}</time>` },
     ...(ended ? [
       { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` },
-      { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${eventAddress(e.name)}>${count(e.attempts)}<//>` },
+      { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${addressOf(e.name)}>${count(e.attempts)}<//>` },
       { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     ] : [
-      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetText(e.target).join(' ')}>${shortText(targetText(e.target).join(' '), 60)}</span>` },
+      { title: 'Target', size: 20, wide: true, cell: (/** @type {any} */ e) => html`<span class="muted" title=${targetWords(e.target)}>${pathText(shortText(targetWords(e.target), 60))}</span>` },
       { title: 'Error', size: 20, wide: true, cell: (/** @type {any} */ e) => e.reason && html`<span class="error">${shortText(e.reason, 200)}</span>` },
     ]),
   ];
@@ -70,7 +70,7 @@ export function EventPage({ tenant, name }) {
     <section class="card"><${Facts} items=${[
       ['State', html`<${Badges} of=${eventStates(e, why.gates)} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why.summary], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
-      ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
+      ['Redriven', Number(e.redriveCount) > 0 && counted(e.redriveCount, 'time')], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${kindText(targetText(e.target)[0])} <code>${targetText(e.target)[1]}</code>`],
       ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />
@@ -108,7 +108,7 @@ export function NewEvent({ tenant }) {
       first.current ||= new Date().toISOString();
       const dueTime = due ? isoOfInput(due) : first.current;
       const made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { eventId: id }, body: { ...draft, dueTime }, form });
-      go(eventAddress(made.name));
+      go(addressOf(made.name));
     } catch (error) {
       setFailure(error);
     }

@@ -9,7 +9,7 @@ import { useData, useSettled } from '../parts/data.js';
 import { Cell, List, Rows } from '../parts/table.js';
 import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { TargetFields, targetWords, useDraft } from '../parts/target_fields.js';
-import { eventAddress } from '../parts/runs.js';
+import { addressOf } from '../parts/runs.js';
 import { eventStates, problemState, subscriptionState } from '../parts/state.js';
 import { filterOfScope, scopeOf, scopeProblem, scopeText } from '../parts/scope.js';
 import { agoText, count, counted, exactText, idOf, Time, timeText, words } from '../parts/format.js';
@@ -24,19 +24,12 @@ const KINDS = [
 ];
 /** @param {any} s */
 const kindsText = (s) => (s.kinds?.length ? words(s.kinds.join(', ')) : 'All kinds');
-const LIST_STATE_MS = 10000; // the server checks every ten seconds
-
-/** The list has no state of a subscription. @param {{name: string}} props */
-function State({ name }) {
-  const { data: s } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], LIST_STATE_MS);
-  return s ? html`<${Badge} of=${subscriptionState(s)} />` : html`<span class="muted">…</span>`;
-}
 
 /** @param {{tenant: string}} props */
 export function Notifications({ tenant }) {
   const columns = [
     { title: 'Name', size: 14, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['notifications', idOf(s.name)])}>${idOf(s.name)}<//> <span class="muted">${s.displayName}</span>` },
-    { title: 'State', size: 12, cell: (/** @type {any} */ s) => html`<${State} name=${s.name} />` },
+    { title: 'State', size: 12, cell: (/** @type {any} */ s) => html`<${Badge} of=${subscriptionState(s)} />` },
     { title: 'Covers', size: 16, wide: true, cell: (/** @type {any} */ s) => scopeText(s.filter) },
     { title: 'Problems', size: 12, wide: true, cell: kindsText },
     { title: 'Where to', size: 16, wide: true, cell: (/** @type {any} */ s) => targetWords(s.target) },
@@ -53,15 +46,15 @@ function Message({ name }) {
   });
   const { data: e } = useData(read, [name], (event) => (event.state === 'ENDED' ? 0 : 2000));
   if (e?.gone) return html`<span class="muted">Its event is no longer kept.</span>`;
-  return html`<${Link} to=${eventAddress(name)}>Its event<//> ${e && html`<${Badges} of=${eventStates(e)} />`}`;
+  return html`<${Link} to=${addressOf(name)}>Its event<//> ${e && html`<${Badges} of=${eventStates(e)} />`}`;
 }
 
 /** @type {import('../parts/table.js').Column[]} */
 const PROBLEM_COLUMNS = [
   { title: 'Problem', size: 9, cell: (p) => html`<${Badge} of=${problemState(p)} />` },
-  { title: 'Schedule', size: 14, cell: (p) => (p.schedule ? html`<${Cell} to=${eventAddress(p.schedule)}>${idOf(p.schedule)}<//>` : 'One-off events') },
+  { title: 'Schedule', size: 14, cell: (p) => (p.schedule ? html`<${Cell} to=${addressOf(p.schedule)}>${idOf(p.schedule)}<//>` : 'One-off events') },
   { title: 'Since', size: 13, cell: (p) => html`<${Time} value=${p.beginTime} />` },
-  { title: 'Last', size: 13, wide: true, cell: (p) => (p.resource ? html`<${Link} to=${eventAddress(p.resource)}><${Time} value=${p.lastTime} /><//>` : html`<${Time} value=${p.lastTime} />`) },
+  { title: 'Last', size: 13, wide: true, cell: (p) => (p.resource ? html`<${Link} to=${addressOf(p.resource)}><${Time} value=${p.lastTime} /><//>` : html`<${Time} value=${p.lastTime} />`) },
   { title: 'Count', size: 8, cell: (p) => p.kind !== 'PAUSED' && counted(p.count, p.schedule ? 'run' : 'event') },
   { title: 'Detail', size: 20, wide: true, cell: (p) => p.detail && html`<span class="error">${p.detail}</span>` },
   { title: 'Notified', size: 9, wide: true, cell: (p) => (p.notifyTime ? html`<time datetime=${p.notifyTime} title=${timeText(p.notifyTime)}>${agoText(p.notifyTime)}</time>` : 'with the next message') },
@@ -126,13 +119,14 @@ function ScopeFields({ tenant, scope, set, error }) {
     ${kind === 'own' && html`<${Text} path="filter" label="Filter" hint=${hint('Such as policy = gentle AND name = "nightly-*"')} value=${text} set=${type} error=${error} lines=${2} wide />`}`;
 }
 
+const NAME_MAX = 63; // characters of a name
 const FIELDS = ['displayName', 'filter', 'kinds', 'lateBy', 'target', 'etag'];
 
-/** @param {{tenant: string, id?: string, query: URLSearchParams}} props query: "schedule" names the only schedule that is meant */
+/** @param {{tenant: string, id?: string, query: URLSearchParams}} props query: "schedule" names the only schedule whose failures are meant */
 export function NotificationForm({ tenant, id, query }) {
   const only = query.get('schedule') ?? '';
-  const [draft, set, setDraft] = useDraft(id ? null : { target: { email: {} } });
-  const [newId, setNewId] = useState(only);
+  const [draft, set, setDraft] = useDraft(id ? null : { target: { email: {} }, ...(only && { kinds: ['FAILED'], displayName: `${only} fails` }) });
+  const [newId, setNewId] = useState(only && `${only.slice(0, NAME_MAX - 6)}-fails`);
   const [scope, setScope] = useState(/** @type {import('../parts/scope.js').Scope} */ (only ? { kind: 'one', text: only } : { kind: 'all', text: '' }));
   const form = useForm();
   const [failure, setFailure] = useState(/** @type {any} */ (null));

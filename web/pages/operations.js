@@ -5,7 +5,7 @@ import { get } from '../parts/api.js';
 import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { OperationProgress, runAddress } from '../parts/runs.js';
+import { OperationProgress, addressOf } from '../parts/runs.js';
 import { operationState } from '../parts/state.js';
 import { agoText, count, idOf, Time, words } from '../parts/format.js';
 
@@ -28,6 +28,6 @@ export function OperationPage({ tenant, id }) {
   if (error && !o) return html`<${Failure} error=${error} retry=${reload} whole />`;
   if (!o) return html`<${Loading} />`;
   return html`<${Head} title=${words(o.kind)} above=${html`<${Link} to=${address(tenant, ['operations'])}>Operations<//>`} /><section class="card"><${OperationProgress} name=${name} onEnd=${reload} />
-    <${Facts} items=${[['Run', o.run && html`<${Link} to=${runAddress(o.run)}>${o.run}<//>`], ['Filter', o.filter && html`<code>${o.filter}</code>`], ['Rate', Number(o.maxPerSecond) > 0 && `${o.maxPerSecond} per second`],
+    <${Facts} items=${[['Run', o.run && html`<${Link} to=${addressOf(o.run)}>${o.run}<//>`], ['Filter', o.filter && html`<code>${o.filter}</code>`], ['Rate', Number(o.maxPerSecond) > 0 && `${o.maxPerSecond} per second`],
       ['Begun', html`<${Time} value=${o.createTime} />`], ['Ended', o.endTime && html`<${Time} value=${o.endTime} />`], ['Last failure', o.lastFailure]]} /></section>`;
 }

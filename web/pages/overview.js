@@ -10,7 +10,7 @@ import { Rows } from '../parts/table.js';
 import { Chart } from '../parts/chart.js';
 import { LoadMap } from '../parts/load_map.js';
 import { Pictures, readStatistics, stepText } from '../parts/statistics.js';
-import { eventAddress } from '../parts/runs.js';
+import { addressOf, LastBadge } from '../parts/runs.js';
 import { agoText, clockText, count, counted, durationText, idOf, secondsOf, timeText, whenText } from '../parts/format.js';
 import { CLOCK_HELD, inTrouble, replicaState, storeState } from '../parts/state.js';
 import { deliveredPerSecond, targetColumns } from './targets.js';
@@ -89,7 +89,7 @@ export function Overview({ tenant, query }) {
     { title: 'Schedule', size: 22, cell: (/** @type {any} */ s) => html`<${Link} class="cell" to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>` },
     { title: 'When', wide: true, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code>` },
     { title: 'Events', number: true, cell: (/** @type {any} */ s) => count(s.eventCount ?? 1) },
-    { title: 'Last', cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final />` : html`<span class="muted">–</span>`) },
+    { title: 'Last', cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} />` },
   ];
   return html`<${Head} title="Overview" />
     <div class="tiles">
@@ -104,7 +104,7 @@ export function Overview({ tenant, query }) {
       ${waiting && waiting.policies > 0 && html`<${Backlog} tenant=${tenant} policies=${waiting.usages.map((u) => u.policy.name)} points=${points} range=${range} />`}`}<//>`}
     <${Waiting} tenant=${tenant} usages=${waiting?.usages} />
     ${trouble.length > 0 && html`<h2>Targets in trouble</h2><${Rows} rows=${trouble} columns=${targetColumns} caption="Targets in trouble" rowId=${(/** @type {any} */ t) => t.name} />`}
-    ${overdue.length > 0 && html`<h2>Overdue one-off events</h2><ul class="plain card">${overdue.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${eventAddress(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)}${e.policy && html`, under the policy <${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>`} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
+    ${overdue.length > 0 && html`<h2>Overdue one-off events</h2><ul class="plain card">${overdue.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${addressOf(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)}${e.policy && html`, under the policy <${Link} to=${addressOf(e.policy)}>${idOf(e.policy)}<//>`} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
     <h2>Due within an hour</h2>
     ${error && !soon && html`<${Failure} error=${error} retry=${reload} />`}${!soon && !error && html`<${Loading} />`}
     ${soon && (soon.rows.length ? html`<${Rows} rows=${soon.rows} columns=${columns} caption="Due within an hour" rowId=${(/** @type {any} */ s) => s.name} />` : html`<div class="empty">No schedule is due within an hour${soon.next ? ', among those examined' : ''}.</div>`)}
@@ -158,7 +158,7 @@ function Waiting({ tenant, usages }) {
     { title: 'Waiting', number: true, cell: (/** @type {any} */ u) => html`<${Link} to=${to(u)}>${count(u.waitingCount)}${u.waitingTruncated ? '+' : ''}<//>` },
     { title: 'Oldest', size: 14, cell: (/** @type {any} */ u) => (u.oldestWaiterTime ? html`due <time datetime=${u.oldestWaiterTime} title=${timeText(u.oldestWaiterTime)}>${agoText(u.oldestWaiterTime)}</time>` : '') },
     { title: 'Held', wide: true, number: true, cell: (/** @type {any} */ u) => `${count(u.heldCount)}${Number(u.policy.maxConcurrent) > 0 ? ` of ${count(u.policy.maxConcurrent)}` : ''}` },
-    { title: 'Events of', wide: true, size: 30, cell: (/** @type {any} */ u) => (u.waiters ?? []).slice(0, 3).map((/** @type {any} */ w, /** @type {number} */ i) => html`${i > 0 && ', '}${w.schedule ? html`<${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events'} ${count(w.waitingCount)}`) },
+    { title: 'Events of', wide: true, size: 30, cell: (/** @type {any} */ u) => (u.waiters ?? []).slice(0, 3).map((/** @type {any} */ w, /** @type {number} */ i) => html`${i > 0 && ', '}${w.schedule ? html`<${Link} to=${addressOf(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events'} ${count(w.waitingCount)}`) },
   ];
   return html`<h2>What waits for whom</h2><${Rows} rows=${rows} columns=${columns} caption="What waits for whom" rowId=${(/** @type {any} */ u) => u.policy.name} />`;
 }

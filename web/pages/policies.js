@@ -10,10 +10,10 @@ import { Cell, List } from '../parts/table.js';
 import { Duration, Field, FieldErrors, Select, Text, typedErrors } from '../parts/fields.js';
 import { Chart } from '../parts/chart.js';
 import { Pictures, stepText } from '../parts/statistics.js';
-import { eventAddress } from '../parts/runs.js';
+import { addressOf } from '../parts/runs.js';
 import { OVERDUE, OVERRIDE } from '../parts/state.js';
 import { Filters } from './schedules.js';
-import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time, timeAfter, timeText } from '../parts/format.js';
+import { agoText, count, counted, durationText, exactText, idOf, occurrenceText, secondsOf, Time, timeAfter, timeText } from '../parts/format.js';
 
 /** @param {any} limits of a policy, or of each of its keys @param {string} of */
 const limitTexts = (limits, of) => [Number(limits?.maxConcurrent) > 0 && `${count(limits.maxConcurrent)}${of} at once`, Number(limits?.maxPerSecond) > 0 && `${limits.maxPerSecond}${of} per second`];
@@ -38,8 +38,11 @@ function overrideText(o, replaced) {
 /** A policy key with all its spaces. @param {{value?: string}} props */
 const Key = ({ value }) => (value ? html`<bdi class="key" title=${value}>${value}</bdi>` : html`<span class="muted">(empty)</span>`);
 
-/** An event of a run has the name of its schedule before its own. @param {string} name tenants/t/events/e or tenants/t/schedules/s/… */
-const isOneOff = (name) => name.split('/')[2] === 'events';
+/** The event that holds a token: its schedule and when it was due, with a number if its run has several. @param {string} name tenants/t/events/e or tenants/t/schedules/s/runs/o/events/i */
+function holderText(name) {
+  const [, , kind, id, , occurrence, , index] = name.split('/');
+  return kind === 'events' ? id : `${id}, ${occurrenceText(occurrence)}${Number(index) > 0 ? `, event ${index}` : ''}`;
+}
 
 /** @param {{tenant: string}} props */
 export function Policies({ tenant }) {
@@ -121,11 +124,11 @@ export function Policy({ tenant, id, query }) {
     if (await act(`${id} is deleted.`, () => call('DELETE', `/v1/${name}`))) go(address(tenant, ['policies']));
   };
   const release = async (/** @type {any} */ holder) => {
-    if (!(await ask({ title: 'Release 1 token?', text: html`<code>${holder.event}</code> ends as succeeded, and a waiting event may go. Its consumer is not asked.`, action: 'Release', danger: true }))) return;
+    if (!(await ask({ title: 'Release 1 token?', text: html`<strong>${holderText(holder.event)}</strong> ends as succeeded, and a waiting event may go. Its consumer is not asked.`, action: 'Release', danger: true }))) return;
     if (await act('The token is released.', () => post('/v1/tokens:release', { tokens: [holder.token] }))) changed();
   };
   const columns = [
-    { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${eventAddress(isOneOff(h.event) ? h.event : h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
+    { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${addressOf(h.event.replace(/(\/runs\/.*)\/events\/.*/, '$1'))}>${holderText(h.event)}<//>` },
     { title: 'Key', wide: true, cell: (/** @type {any} */ h) => (h.policyKey || p.perKey ? html`<${Key} value=${h.policyKey} />` : '') },
     { title: 'Held for', cell: (/** @type {any} */ h) => html`${durationText(secondsOf(h.age))} ${h.overdue && html`<${Badge} of=${OVERDUE} />`}` },
     { title: 'Accepted', wide: true, cell: (/** @type {any} */ h) => (h.deliveredTime ? agoText(h.deliveredTime) : html`<span class="muted">not yet</span>`) },
@@ -153,7 +156,7 @@ export function Policy({ tenant, id, query }) {
       return [chart('Tokens held', [{ name: 'Held', tone: 'busy', kind: 'bar', values: points.map((point) => point.held) }, { name: 'Limit', tone: 'text', kind: 'line', values: points.map((point) => point.limit) }]),
         chart('Events that waited', [{ name: 'Waiting', tone: 'warn', kind: 'bar', values: points.map((point) => point.waiting) }])];
     }}<//>
-    ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}>${w.schedule ? html`<${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events:'} ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
+    ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}>${w.schedule ? html`<${Link} to=${addressOf(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events:'} ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
     ${p.perKey ? html`<div class="tabs" role="group" aria-label="Holders or keys">${tab('holders', 'Holders')}${tab('keys', 'Keys')}</div>` : html`<h2>Holders</h2>`}
     ${show === 'keys' ? html`<${PolicyKeys} key="keys" policy=${p} query=${query} turn=${turn} changed=${changed} />` : html`<${List} key="holders" path=${`/v1/${name}:usage`} field="holders" columns=${columns} caption="Holders of tokens" noun="holders" every=${2000} refreshKey=${turn} rowId=${(/** @type {any} */ h) => h.event} empty="No event holds a token." />`}`;
 }

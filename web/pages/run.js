@@ -1,16 +1,30 @@
 // One run: its events by outcome, and what can be done about them.
 import { html, useState } from '../parts/view.js';
-import { address, Link, setQuery } from '../parts/router.js';
+import { address, go, Link, setQuery } from '../parts/router.js';
 import { get, getAll } from '../parts/api.js';
 import { Badges, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { closesText, eventAddress, OperationProgress, OutcomeBar, ratesText, RunActions, RunBadge, RunCounts, RunReport } from '../parts/runs.js';
+import { closesText, addressOf, OperationProgress, OutcomeBar, ratesText, RunActions, RunBadge, RunCounts, RunReport } from '../parts/runs.js';
 import { eventStates, isLate, runSeconds, tokenlessCount } from '../parts/state.js';
 import { agoText, count, counted, durationText, idOf, shortText, shownBytes, Time, timeText, words } from '../parts/format.js';
 
 /** What the target answered or why it failed, in one line. @param {any} event */
 export const answerText = (event) => shortText((event.reason || (event.output ? shownBytes(event.output) : '')).replace(/\s+/g, ' '), 200);
+
+const LAST_OF = 100; // the newest runs, among which is the last one with an event that ended so
+
+/** Goes on to the last run with an event of an outcome. @param {{tenant: string, id: string, query: URLSearchParams}} props */
+export function LastRun({ tenant, id, query }) {
+  const outcome = query.get('outcome') ?? '';
+  const { data, error, reload } = useData(async (signal) => {
+    const { runs = [] } = await get(`/v1/tenants/${tenant}/schedules/${id}/runs`, { pageSize: LAST_OF, orderBy: 'nominal_time desc' }, signal);
+    const run = runs.find((/** @type {any} */ each) => Number(each[`${outcome.toLowerCase()}Count`]) > 0) ?? runs.find((/** @type {any} */ each) => each.state !== 'UPCOMING');
+    go(run ? `${addressOf(run.name)}?outcome=${outcome}` : address(tenant, ['schedules', id]), { replace: true });
+    return true;
+  }, [tenant, id, outcome]);
+  return error && !data ? html`<${Failure} error=${error} retry=${reload} whole />` : html`<${Loading} />`;
+}
 
 /** @param {{tenant: string, id: string, occurrence: string, query: URLSearchParams}} props */
 export function Run({ tenant, id, occurrence, query }) {
@@ -29,9 +43,9 @@ export function Run({ tenant, id, occurrence, query }) {
   const outcome = query.get('outcome') ?? '';
   const mine = (operations ?? []).filter((/** @type {any} */ operation) => operation.run === name);
   const columns = [
-    { title: 'Event', cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
+    { title: 'Event', cell: (/** @type {any} */ e) => html`<${Cell} to=${addressOf(e.name)}>${idOf(e.name)}<//>` },
     { title: 'Result', size: 17, cell: (/** @type {any} */ e) => html`<${Badges} of=${eventStates(e)} />` },
-    { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${eventAddress(e.name)}>${count(e.attempts)}<//>` },
+    { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => html`<${Link} to=${addressOf(e.name)}>${count(e.attempts)}<//>` },
     { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => (e.completeTime ? html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` : '–') },
   ];
@@ -57,9 +71,9 @@ export function Run({ tenant, id, occurrence, query }) {
 function whyLate(run, policy) {
   const waiting = tokenlessCount(run);
   if (run.state === 'ACTIVE' && waiting > 0 && (policy || Number(run.grantedCount) > 0)) {
-    return html`${counted(waiting, 'event')} of it ${waiting === 1 ? 'waits' : 'wait'} for tokens of the throttling policy ${policy && html`<${Link} to=${eventAddress(policy)}>${idOf(policy)}<//>`}`;
+    return html`${counted(waiting, 'event')} of it ${waiting === 1 ? 'waits' : 'wait'} for tokens of the throttling policy ${policy && html`<${Link} to=${addressOf(policy)}>${idOf(policy)}<//>`}`;
   }
-  if (Number(run.retryCount) > 0) return `${count(run.retryCount)} attempts failed and were repeated; open an event to see the errors`;
+  if (Number(run.retryCount) > 0) return `${counted(run.retryCount, 'attempt')} failed and ${Number(run.retryCount) === 1 ? 'was' : 'were'} repeated, by retries or by a redrive; open an event to see the errors`;
   if (run.state === 'ACTIVE') return 'its target has not answered, is down (see Targets), or has no room';
   return 'it took long, or the platform reached it late';
 }

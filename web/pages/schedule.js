@@ -1,18 +1,18 @@
 // One schedule: its definition, what comes next, what ran.
 import { html, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
-import { call, get, post } from '../parts/api.js';
+import { call, get, post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask, say } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Choice } from '../parts/fields.js';
 import { List } from '../parts/table.js';
-import { runColumns } from '../parts/runs.js';
+import { addressOf, runColumns } from '../parts/runs.js';
 import { RunBars } from '../parts/run_bars.js';
-import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
+import { kindText, limitsOf, PolicyLinks } from '../parts/target_fields.js';
 import { agoText, civilText, count, counted, exactText, idOf, inputOf, isoOfInput, shownBytes, targetText, Time, timeText, whenText, words, zoneName } from '../parts/format.js';
-import { scheduleState } from '../parts/state.js';
+import { isLate, LATE, scheduleState } from '../parts/state.js';
 import { ScheduleActions } from './schedules.js';
 import { dayAfter, Timeline, today } from '../parts/timeline.js';
 
@@ -31,11 +31,18 @@ export const NOTES = {
   OVERLAP_LAST: 'clocks go back: the second of two equal times',
 };
 
-/** @param {{preview: any}} props */
-export const Occurrences = ({ preview }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
-  <time datetime=${each.time} title=${timeText(each.time)}>${civilText(each.localTime ?? '')}</time> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
+/** The times of a preview by the clocks of the page and, if these differ, by those of the schedule. @param {{preview: any, of: any}} props of: the schedule */
+export const Occurrences = ({ preview, of }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
+  <time datetime=${each.time}>${timeText(each.time, true)}</time> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}<div class="muted">${ownTime(each, of)}</div></li>`)}</ol>
   ${!(preview.occurrences ?? []).length && html`<p class="muted">It does not fire again.</p>`}
   ${(preview.warnings ?? []).map((text) => html`<p class="note">${text}</p>`)}`;
+
+/** Only times of a calendar have clocks. @param {any} occurrence @param {any} schedule */
+function ownTime({ localTime = '' }, { cron, cronFields, timeZone }) {
+  const place = timeZone || 'UTC';
+  const text = civilText(localTime, place);
+  return (cron || cronFields) && text.endsWith(place) ? text : '';
+}
 
 /** Fires the occurrences of a past range, call by call, and says how far it is. @param {any} schedule @param {() => void} done */
 async function backfill(schedule, done) {
@@ -73,6 +80,22 @@ function retryText(policy = {}) {
   return Number(maxAttempts) === 1 ? 'one attempt' : `up to ${maxAttempts} attempts, first wait up to ${exactText(minBackoff)}, at most ${exactText(maxBackoff)}`;
 }
 
+/** The error of the last failure, and what a late run waits for. @param {{tenant: string, schedule: any}} props */
+function Trouble({ tenant, schedule: { name, lastOutcome, lastTime } }) {
+  const failed = lastOutcome === 'FAILED';
+  const { data } = useData(async (signal) => {
+    const [{ runs }, letters] = await Promise.all([
+      get(`/v1/${name}/runs`, { pageSize: 1, filter: 'state = ACTIVE', orderBy: 'nominal_time' }, signal),
+      failed ? get(`/v1/tenants/${tenant}/deadLetters`, { pageSize: 1, filter: `schedule = ${quoted(idOf(name))}` }, signal) : /** @type {any} */ ({})]);
+    return { run: runs?.find(isLate), letter: letters.deadLetters?.[0] };
+  }, [name, failed, lastTime], 5000);
+  const { run, letter } = data ?? {};
+  // The last event is the one that waits longest.
+  const why = useWhy(run ? `${run.name}/events/${Number(run.eventCount ?? 1) - 1}` : '', []);
+  return html`${letter && html`<p><${Badge} state="FAILED" final /> <${Link} to=${addressOf(letter.event)}>${timeText(letter.dueTime)}<//> <span class="error">${letter.reason}</span></p>`}
+    ${run && html`<p><${Badge} of=${LATE} /> <${Link} to=${addressOf(run.name)}>${timeText(run.nominalTime)}<//> ${why.summary}</p>`}`;
+}
+
 /** @param {{tenant: string, id: string, query: URLSearchParams}} props */
 export function Schedule({ tenant, id, query }) {
   const name = `tenants/${tenant}/schedules/${id}`;
@@ -96,13 +119,13 @@ export function Schedule({ tenant, id, query }) {
       <${ScheduleActions} schedule=${s} done=${changed} />
       ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><${Link} class="button" to=${address(tenant, ['new-notification'], { schedule: id })}>Notify me when this fails<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
-    <${RunBars} schedule=${s} header />
+    <${RunBars} schedule=${s} header /><${Trouble} tenant=${tenant} schedule=${s} />
     <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
       ['State', html`<${Badge} of=${scheduleState(s, why.gates)} /> ${s.pauseReason}`],
       ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],
       ['Time zone', s.timeZone],
       ['Not on the days of', s.calendar && html`<${Link} to=${address(tenant, ['calendars', idOf(s.calendar)])}>${idOf(s.calendar)}<//>${{ NEXT: ', but on the next other day', PREVIOUS: ', but on the last other day before it' }[/** @type {string} */ (s.onExcluded)] ?? ''}`],
-      ['Target', html`${kind} <code>${place}</code>`],
+      ['Target', html`${kindText(kind)} <code>${place}</code>`],
       ['Events per run', s.eventCount && count(s.eventCount)],
       ['Policy', limitsOf(s).length > 0 && html`<${PolicyLinks} of=${s} />`],
       ['Window', s.window && `${exactText(s.window.duration)}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
@@ -114,7 +137,7 @@ export function Schedule({ tenant, id, query }) {
       ['Since its creation', html`<${Link} to=${address(tenant, ['schedules', id], { state: 'COMPLETED' })}>${count(s.succeededCount)} succeeded<//>, <${Link} to=${address(tenant, ['dead-letters'], { schedule: id })}>${count(s.failedCount)} failed<//>`],
       ['Changed', html`<${Time} value=${s.updateTime} />`]]} />
       ${s.payload && html`<details><summary>Payload</summary><${TextBox} text=${shownBytes(s.payload)} label="Payload" /></details>`}</section>
-    <section class="card"><h2>Next</h2>${why.summary && html`<p>${why.summary}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
+    <section class="card"><h2>Next</h2>${why.summary && html`<p>${why.summary}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} of=${s} />` : html`<${Loading} />`}</section></div>
     <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${today()} /></section>
     <h2>Runs</h2>
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><${Choice} value=${state} set=${(/** @type {string} */ next) => setQuery({ state: next, at: '' })} options=${RUN_STATES} /></label>

@@ -66,7 +66,7 @@ function Preview({ tenant, draft, onResult }) {
   const { data, error } = useData((signal) => call('POST', `/v1/tenants/${tenant}/schedules:preview`, { body: { ...JSON.parse(settled), count: 10 }, signal }), [settled]);
   useEffect(() => onResult(error), [error]);
   return html`<section class="card preview" aria-live="polite"><h2>Next times</h2>
-    ${error ? html`<p class="error">${error.violations?.map((/** @type {any} */ v) => v.description).join('; ') || error.message}</p>` : data ? html`<p class="description">${data.description}</p><${LoadNear} tenant=${tenant} time=${data.occurrences?.[0]?.time} /><${Occurrences} preview=${data} />` : html`<${Loading} />`}</section>`;
+    ${error ? html`<p class="error">${error.violations?.map((/** @type {any} */ v) => v.description).join('; ') || error.message}</p>` : data ? html`<p class="description">${data.description}</p><${LoadNear} tenant=${tenant} time=${data.occurrences?.[0]?.time} /><${Occurrences} preview=${data} of=${draft} />` : html`<${Loading} />`}</section>`;
 }
 
 /** The draft as text, and text as the draft. @param {{draft: any, setDraft: (draft: any) => void}} props */
@@ -86,7 +86,7 @@ function TextForm({ draft, setDraft }) {
     typing.current = false;
   }, [draft, form]);
   const choose = async (/** @type {string} */ kind) => {
-    if (kind === 'yaml') yaml.current ??= await import('js-yaml');
+    if (kind === 'yaml') yaml.current ??= await import('../parts/js-yaml.js');
     setForm(kind);
   };
   const type = (/** @type {string} */ typed) => {

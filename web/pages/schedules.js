@@ -11,8 +11,10 @@ import { BulkProgress, changeMany, VERBS } from '../parts/bulk.js';
 import { SavedViews } from '../parts/saved.js';
 import { Choice } from '../parts/fields.js';
 import { RunBars } from '../parts/run_bars.js';
+import { LastBadge } from '../parts/runs.js';
+import { KIND_OPTIONS, targetWords } from '../parts/target_fields.js';
 import { scheduleState } from '../parts/state.js';
-import { agoText, count, counted, idOf, shortText, targetText, timeText, whenText } from '../parts/format.js';
+import { agoText, count, counted, idOf, pathText, shortText, timeText, whenText } from '../parts/format.js';
 
 /** A text with one of these is a filter of the API. */
 const FILTER = /(^|[\s(])(labels[.:]|(name|display_name|state|time_zone|policy|calendar|target|create_time|update_time|next_time)\s*(!=|[=<>:]))/;
@@ -64,7 +66,7 @@ export async function changeSchedule(what, schedule, done) {
   const questions = {
     pause: { title: `Pause ${id}?`, text: 'It does not fire until it is resumed. Its rule for missed runs then decides what happens to those that were due.', action: 'Pause', work: (/** @type {Record<string, string>} */ { reason }) => post(path, reason ? { reason } : {}), fields: [{ name: 'reason', label: 'Reason (optional)', hint: 'Shown to others, at most 200 characters.' }] },
     resume: { title: `Resume ${id}?`, text: `It fires again from now on. Missed runs: ${missedWords(schedule)}.`, action: 'Resume' },
-    trigger: { title: `Run ${id} now?`, text: `Sends ${counted(schedule.eventCount ?? 1, 'event')} to its target at once, beside its usual times.`, action: 'Run now' },
+    trigger: { title: `Run ${id} now?`, text: `Makes a new run: it sends ${counted(schedule.eventCount ?? 1, 'event')} to its target at once, beside its usual times. To try the failed events of an earlier run again, use “Redrive” at that run.`, action: 'Run now' },
   };
   const values = await ask(questions[/** @type {'pause'} */ (what)]);
   if (!values) return;
@@ -89,8 +91,8 @@ function missedWords(schedule) {
 export function ScheduleActions({ schedule, done, short }) {
   if (!can('OPERATOR')) return null;
   const id = idOf(schedule.name);
-  const button = (/** @type {string} */ what, /** @type {string} */ text) => html`<button aria-label=${`${text} ${id}`} onClick=${() => changeSchedule(what, schedule, done)}>${text}</button>`;
-  return html`<span class="buttons">${button('trigger', 'Run now')}${schedule.state === 'PAUSED' ? button('resume', 'Resume') : schedule.state === 'ENABLED' && button('pause', 'Pause')}</span>`;
+  const button = (/** @type {string} */ what, /** @type {string} */ text, title = '') => html`<button title=${title} aria-label=${`${text} ${id}`} onClick=${() => changeSchedule(what, schedule, done)}>${text}</button>`;
+  return html`<span class="buttons">${button('trigger', 'Run now', 'Makes a new run at once')}${schedule.state === 'PAUSED' ? button('resume', 'Resume') : schedule.state === 'ENABLED' && button('pause', 'Pause')}</span>`;
 }
 
 // The server lists schedules by their names. Other orders are made here, of the schedules that were read.
@@ -161,15 +163,15 @@ export function Schedules({ tenant, query }) {
   const order = query.get('sort') ?? '';
   useEffect(() => setSelected(new Set()), [filter]);
   const columns = [
-    { title: 'Name', size: 21, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
-    { title: 'State', size: 13, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
-    { title: 'When', wide: true, size: 16, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : s.timeZone}</span>` },
-    { title: 'Next', wide: true, size: 12, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
-    { title: 'Last', size: 18, cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final /> <span class="muted">${agoText(s.lastTime)}</span>` : html`<span class="muted">–</span>`) },
-    { title: 'Last 30 runs', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
+    { title: 'Name', size: 17, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
+    { title: 'State', size: 15.5, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
+    { title: 'When', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : pathText(s.timeZone ?? '')}</span>` },
+    { title: 'Next', wide: true, size: 10, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
+    { title: 'Last', size: 14, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
+    { title: 'Last 30 runs', wide: true, size: 11, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
     ...(order === 'failures' ? [{ title: 'Failures', number: true, size: 11, cell: (/** @type {any} */ s) => count(s.failedCount) }] : []),
-    { title: 'Target', wide: true, size: 12, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetText(s.target).join(' ')}>${shortText(targetText(s.target)[1].replace(/^https?:\/\//, '') || targetText(s.target)[0], 60)}</span>` },
-    { title: 'Actions', hidden: true, wide: true, size: 23, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
+    { title: 'Target', wide: true, size: 17, cell: (/** @type {any} */ s) => html`<span class="muted" title=${targetWords(s.target)}>${pathText(shortText(targetWords(s.target).replace(/ https?:\/\//, ' '), 60))}</span>` },
+    { title: 'Actions', hidden: true, wide: true, size: 17.5, cell: (/** @type {any} */ s) => html`<${ScheduleActions} schedule=${s} done=${() => setTurn((t) => t + 1)} short />` },
   ];
   const select = can('OPERATOR') ? selected : undefined;
   const onSelect = (/** @type {string} */ name, /** @type {boolean} */ on) => setSelected((before) => new Set(on ? [...before, name] : [...before].filter((each) => each !== name)));
@@ -182,7 +184,7 @@ export function Schedules({ tenant, query }) {
   return html`<${Head} title="Schedules">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-schedule'])}>New schedule<//>`}<//>
     <${Filters} query=${query} hint="Part of a name, or a label: team=billing" fields=${[
       ['state', 'State', [['', 'Any'], ['ENABLED', 'Enabled'], ['PAUSED', 'Paused'], ['FINISHED', 'Finished']]],
-      ['target', 'Target', [['', 'Any'], ...['http', 'grpc', 'sqs', 'kafka', 'slack', 'email', 'ping'].map((kind) => [kind, kind])]],
+      ['target', 'Target', [['', 'Any'], ...KIND_OPTIONS]],
       ['sort', 'Sort by', [['', 'Name'], ['-name', 'Name, last first'], ...Object.entries(ORDERS).map(([value, { title }]) => [value, title])]],
     ]} />
     ${can('OPERATOR') && html`<div class="buttons bulk" role="group" aria-label="Change many schedules"><span class="muted">${selected.size ? `${count(selected.size)} selected:` : filter ? 'All that match:' : 'All schedules:'}</span>

@@ -9,8 +9,9 @@ import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Chart } from '../parts/chart.js';
 import { Pictures, stepText } from '../parts/statistics.js';
+import { kindText } from '../parts/target_fields.js';
 import { targetState } from '../parts/state.js';
-import { agoText, clockText, count, durationText, idOf, secondsOf, shortText, Time } from '../parts/format.js';
+import { agoText, clockText, count, durationText, idOf, pathText, secondsOf, shortText, Time } from '../parts/format.js';
 
 /** Delivered events per second of a target, over the last minute. @param {any} target */
 export const deliveredPerSecond = (target) => (target.handlers ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ h) => {
@@ -27,8 +28,8 @@ const tryNow = (t) => can('OPERATOR') && t.state !== 'CLOSED' && html`<button on
 
 /** @type {import('../parts/table.js').Column[]} */
 export const targetColumns = [
-  { title: 'Endpoint', size: 22, cell: (t) => html`<span class="badge idle">${t.transport}</span> <${Cell} to=${targetAddress(t)}>${t.endpoint || idOf(t.name)}<//>` },
-  { title: 'State', size: 12, cell: (t) => html`<${Badge} of=${targetState(t)} />` },
+  { title: 'Endpoint', size: 22, cell: (t) => html`<span class="badge idle">${kindText(t.transport)}</span> <${Cell} to=${targetAddress(t)}>${pathText(t.endpoint || idOf(t.name))}<//>` },
+  { title: 'State', size: 15, cell: (t) => html`<${Badge} of=${targetState(t)} />` },
   { title: 'Under way', wide: true, number: true, cell: (t) => `${count(t.inFlight)} of ${count(t.inFlightMax)}` },
   { title: 'Per second', wide: true, number: true, cell: (t) => deliveredPerSecond(t).toFixed(1) },
   { title: 'Failures', number: true, cell: failuresText },
@@ -61,7 +62,7 @@ export function Target({ tenant, id, query }) {
   const { data: t, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 3000);
   if (!t && !error) return html`<${Loading} />`;
   return html`<${Head} title=${t?.endpoint || id} above=${html`<${Link} to=${address(tenant, ['targets'])}>Targets<//>`}>${t && tryNow(t)}<//>
-    ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', t.transport], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
+    ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', kindText(t.transport)], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
       ['Delivered in the last minute', `${deliveredPerSecond(t).toFixed(1)} per second`], ['Failures in the last minute', failuresText(t)], ['Last error', t.lastError && html`<span class="error">${t.lastError}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>`]]} /></section>`
       : error.status === 404 ? html`<p class="muted">No event went to it in the last minutes.</p>` : html`<${Failure} error=${error} retry=${reload} />`}
     <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {any} */ points, /** @type {any} */ range) => charts(points, range)}<//>`;

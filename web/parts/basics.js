@@ -36,7 +36,7 @@ export function Head({ title, above, children, note }) {
 
 /** Names and values. @param {{items: [string, any][]}} props */
 export const Facts = ({ items }) => html`<dl class="facts">
-  ${items.filter(([, value]) => value !== undefined && value !== null && value !== false && value !== '').map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  ${items.filter(([, value]) => value !== undefined && value !== null && value !== false && value.length !== 0).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
 /** Text of a consumer or a payload, in a box that scrolls. @param {{text: string, label: string}} props */
 export const TextBox = ({ text, label }) => html`<pre tabindex="0" role="region" aria-label=${label}>${text}</pre>`;

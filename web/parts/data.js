@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 import { get } from './api.js';
 import { session } from './session.js';
+import { withTimes } from './format.js';
 
 export const PAGE_ROWS = 200;
 // A list keeps at most so many rows; then it goes on in a new view.
@@ -67,7 +68,7 @@ export function useData(load, keys, every = 0) {
  */
 export function useWhy(name, keys) {
   const { data } = useData((signal) => (name ? get(`/v1/${name}:explain`, {}, signal) : Promise.resolve({})), [name, ...keys], name ? 5000 : 0);
-  return { summary: String(data?.summary ?? ''), gates: data?.gates };
+  return { summary: withTimes(String(data?.summary ?? '')), gates: data?.gates };
 }
 
 /**

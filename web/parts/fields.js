@@ -77,6 +77,16 @@ export const Text = ({ path, label, value, set, error, hint, type = 'text', line
   ? html`<textarea ...${p} rows=${lines} spellcheck="false" value=${value ?? ''} onInput=${(/** @type {any} */ e) => set(e.target.value)} ...${rest}></textarea>`
   : html`<input ...${p} type=${type} autocomplete="off" spellcheck="false" value=${value ?? ''} onInput=${(/** @type {any} */ e) => set(e.target.value)} ...${rest} />`)}<//>`;
 
+/** What runs after the click that is under way; null while no button of the pointer is down. @type {(() => void)[]|null} */
+let afterClick = null;
+addEventListener('pointerdown', () => void (afterClick ??= []), true);
+for (const end of ['pointerup', 'pointercancel']) {
+  addEventListener(end, () => {
+    afterClick?.forEach((run) => void setTimeout(run));
+    afterClick = null;
+  }, true);
+}
+
 /**
  * A duration, typed as people type it. Where the field is left, its text is that of exactText.
  * @param {{path: string, label: string, value: string|undefined, set: (value: string|undefined) => void, error?: any, hint?: any}} props value: as the API has it; a text that is no duration is passed on as it is
@@ -94,7 +104,12 @@ export function Duration({ path, label, value, set, error, hint }) {
     return () => void problems.delete(path);
   }, [path, problem]);
   const type = (/** @type {string} */ next) => (setText(next), setLeft(false), set(next.trim() ? parseDuration(next).value || next : undefined));
-  const leave = () => (setLeft(true), problem || setText(null));
+  const leave = () => {
+    // An error that appears earlier would move the button from under the pointer, and its click would be lost.
+    const run = () => (setLeft(true), problem || setText(null));
+    if (afterClick) afterClick.push(run);
+    else run();
+  };
   // An error of the server is of a value that was sent; while another text is typed that is no duration, it says what is wrong with that.
   const wrong = problem ? (left || error?.violations?.some((/** @type {any} */ v) => isOf(v.field, path)) ? { violations: [{ field: path, description: problem }] } : null) : error;
   return html`<${Text} path=${path} label=${label} hint=${hint} error=${wrong} value=${typed} set=${type} rest=${{ onBlur: leave }} />`;

@@ -45,9 +45,10 @@ const CLOCK = { hour: '2-digit', minute: '2-digit' };
 const TIME = { ...DAY, ...CLOCK, second: '2-digit' };
 const CHANGES_MS = [-7200000, -3600000, -1800000, 1800000, 3600000, 7200000]; // by so much clocks change
 
-/** "26 Nov 2026, 14:05:00". A time that clocks repeat has its offset behind it: "…, 02:30:00 GMT+1". @param {string|number|Date} time */
-export function timeText(time) {
+/** "26 Nov 2026, 14:05:00". A time that clocks repeat has its offset behind it: "…, 02:30:00 GMT+1". @param {string|number|Date} time @param {boolean} [exact] with milliseconds, if it has some */
+export function timeText(time, exact) {
   const at = new Date(time);
+  if (exact && at.getMilliseconds()) return format('exact', { ...TIME, fractionalSecondDigits: 3 }).format(at);
   const text = format('time', TIME).format(at);
   const twice = CHANGES_MS.some((ms) => format('time', TIME).format(at.getTime() + ms) === text);
   return twice ? format('offset', { ...TIME, timeZoneName: 'shortOffset' }).format(at) : text;
@@ -56,13 +57,24 @@ export function timeText(time) {
 export const clockText = (time) => format('clock', CLOCK).format(new Date(time));
 /** "26 Nov 2026" @param {string|number|Date} time */
 export const dayText = (time) => format('day', DAY).format(new Date(time));
-/** A time by the clocks of another place, as the server writes it ("2026-11-26T14:05:00.5+01:00"), in the page's format; with its offset if these clocks are not those of the page. @param {string} civil */
-export function civilText(civil) {
+/** A time by the clocks of another place, as the server writes it ("2026-11-26T14:05:00.5+01:00"), in the page's format; with the name of that place, or else its offset, if these clocks are not those of the page. @param {string} civil @param {string} [place] */
+export function civilText(civil, place) {
   const [, clocks = '', fraction = '', offset = ''] = /^(\d{4}-\d\d-\d\dT[\d:]{8})(\.\d{1,3})?\d*(Z|[+-]\d\d:\d\d)?$/.exec(civil) ?? [];
   if (!clocks) return civil;
   const parts = format('civil', { ...TIME, timeZone: 'UTC' }).formatToParts(Date.parse(`${clocks}Z`));
   const text = parts.map(({ type, value }) => (type === 'second' && Number(fraction) ? value + fraction : value)).join('');
-  return !offset || inputOf(civil) === clocks.slice(0, 16) ? text : `${text} UTC${offset.replace('Z', '')}`;
+  return !offset || inputOf(civil) === clocks.slice(0, 16) ? text : `${text} ${place ?? `UTC${offset.replace('Z', '')}`}`;
+}
+/** A sentence of the server, with its times in the page's format. @param {string} text */
+export const withTimes = (text) => text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (time) => timeText(time));
+/** When a run was due, by its id: "20261130T144000-0-America~New_York", or "20261130T193621.414063Z" if somebody began it. @param {string} id */
+export function occurrenceText(id) {
+  const [, day, clocks, place = 'UTC'] = /^(\d{8})T(\d{6})(?:\.\d+)?(?:Z|-\d-(.+))$/.exec(id) ?? [];
+  if (!day) return id;
+  const civil = `${day.replace(/(..)(..)$/, '-$1-$2')}T${clocks.replace(/..(?!$)/g, '$&:')}`;
+  const zone_ = place.replace(/~/g, '/');
+  if (zone_ === 'UTC') return timeText(`${civil}Z`);
+  return `${civilText(civil)}${zone_ === zoneName() ? '' : ` ${zone_}`}`;
 }
 
 /** A time by the clocks of the page: "2026-11-26T14:05", as inputs of the type datetime-local have it. @param {string|number|Date} time */
@@ -200,6 +212,8 @@ export const counted = (number, noun) => {
 };
 /** The begin of a long text, for lists; what it leaves out is said by "…". @param {string} text @param {number} max characters */
 export const shortText = (text, max) => (text.length > max ? `${text.slice(0, max - 1).trimEnd()}…` : text);
+/** A URI that goes on in a new line behind a "/", and not within its host and port. @param {string} text */
+export const pathText = (text) => text.split(/(?<=[^/:]\/)(?=[^/])/).map((part, i) => html`${i > 0 && html`<wbr />`}${part}`);
 /** The last part of a resource name. @param {string|undefined} name */
 export const idOf = (name) => (name ?? '').split('/').pop() ?? '';
 /** "PERMANENTLY_FAILED" → "Permanently failed" @param {string|undefined} text */

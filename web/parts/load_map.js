@@ -1,19 +1,20 @@
 // The events that schedules will fire in the next 24 hours: a row for each hour, or for each policy or target, and a field for each five
 // minutes. The more events, the darker. Each row also says the same in words; pointer and arrow keys show the number of a field, and a click or Enter what fires in it.
-import { html, useRef, useState } from './view.js';
+import { html, useMemo, useRef, useState } from './view.js';
 import { address, Link, setQuery } from './router.js';
-import { get } from './api.js';
+import { get, getAll, quoted } from './api.js';
 import { Failure, Loading } from './basics.js';
 import { useData } from './data.js';
 import { Select } from './fields.js';
-import { clockText, count, counted, dayText, idOf, minuteOf } from './format.js';
+import { clockText, count, counted, dayText, idOf, minuteOf, pathText } from './format.js';
 
 const FIELD_MINUTES = 5; // offsets of zones are multiples of it
 const FIELDS = 60 / FIELD_MINUTES;
 const SHADES = 5;
 const EVERY_MS = 300000;
 const WIDTH = 1000;
-const NEAR_MS = 30 * 60000; // the server looks so far before and after a time
+const NEAR_MINUTES = 30; // the server looks so far before and after a time
+const FILTER_MAX = 2000; // bytes of a filter of the API
 const AHEAD_MAX_MS = 365 * 86400000;
 
 /** The hours of a forecast by the clocks of the page's zone, each with its fields. An hour that clocks repeat has two rows. @param {number} start the first minute, in ms @param {number[]} minutes events of each */
@@ -62,16 +63,48 @@ function Sources({ tenant, minute }) {
   return html`${sources.map((/** @type {any} */ source, /** @type {number} */ i) => html`${i > 0 && ', '}<${Link} to=${address(tenant, ['schedules', idOf(source.schedule)])}>${idOf(source.schedule)}<//> ${count(source.eventCount)}`)}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }
 
-/** What fires in the busiest minute of a field, and a quieter one near it. @param {{tenant: string, time: number}} props time: of that minute */
-function FieldLoad({ tenant, time }) {
-  const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: time > Date.now() ? new Date(time).toISOString() : '', duration: '60s' }, signal), [tenant, time]);
-  if (!data) return error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} />`;
-  const minute = data.busyMinutes?.[0]; // several schedules meet in it
-  return html`<p>${clockText(time)}: ${minute ? html`<${Sources} tenant=${tenant} minute=${minute} />` : `${counted(data.eventCount ?? 0, 'event')} of ${counted(data.scheduleCount ?? 0, 'schedule')}`}.</p><${LoadNear} tenant=${tenant} time=${new Date(time).toISOString()} />`;
+/** @typedef {{by: string, key?: string, start: number, minutes: number[]}} Load by: what is grouped; '': nothing. key: of the group; the rest of many groups has none. start: the first minute; minutes: the events of each */
+
+/** The filter of the API that finds the schedules of a load; undefined if there is none. @param {string} tenant @param {Load} load @returns {Promise<string|undefined>} */
+async function filterOfGroup(tenant, { by, key }) {
+  if (!by || key === undefined) return by ? undefined : '';
+  // An event under several policies is in the group of the first one, but each of them finds it.
+  if (by === 'policy') return `policy = ${quoted(key)}`;
+  // The API has no filter of endpoints.
+  const [kind, endpoint] = [key.slice(0, key.indexOf(':')), key.slice(key.indexOf(':') + 1)];
+  const goesThere = (/** @type {any} */ text) => typeof text === 'string' && text.startsWith(endpoint) && /^([/?#]|$)/.test(text.slice(endpoint.length));
+  const schedules = await getAll(`/v1/tenants/${tenant}/schedules`, 'schedules', { filter: `state = ENABLED AND target = ${kind}` });
+  const names = schedules.filter((/** @type {any} */ s) => Object.values(s.target[kind] ?? {}).some(goesThere)).map((/** @type {any} */ s) => `name = ${quoted(idOf(s.name))}`);
+  const filter = names.join(' OR ');
+  return filter && filter.length <= FILTER_MAX ? filter : undefined;
 }
 
-/** @param {{tenant: string, hours: ReturnType<typeof hoursOf>}} props */
-function Hours({ tenant, hours }) {
+/** The minute with the fewest events near one. @param {Load} load @param {number} at */
+function quietNear({ minutes }, at) {
+  let best = at;
+  for (let i = Math.max(0, at - NEAR_MINUTES); i <= Math.min(minutes.length - 1, at + NEAR_MINUTES); i++) {
+    if (minutes[i] < minutes[best] || (minutes[i] === minutes[best] && Math.abs(i - at) < Math.abs(best - at))) best = i;
+  }
+  return best;
+}
+
+/** What fires in the busiest minute of a field, and a quieter one near it. @param {{tenant: string, time: number, load: Load}} props time: of that minute */
+function FieldLoad({ tenant, time, load }) {
+  const { by, key, start, minutes } = load;
+  const { data, error, reload } = useData(async (signal) => {
+    const filter = await filterOfGroup(tenant, load);
+    return filter === undefined ? {} : get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: time > Date.now() ? new Date(time).toISOString() : '', duration: '60s', filter }, signal);
+  }, [tenant, time, by, key]);
+  if (!data) return error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} />`;
+  const minute = data.busyMinutes?.[0]; // several schedules meet in it
+  const at = (time - start) / 60000;
+  const near = [at, quietNear(load, at)].map((i) => ({ time: start + i * 60000, eventCount: minutes[i] }));
+  return html`<p>${clockText(time)}: ${minute ? html`<${Sources} tenant=${tenant} minute=${minute} />` : `${counted(minutes[at], 'event')}${Number(data.scheduleCount) > 0 ? ` of ${counted(data.scheduleCount, 'schedule')}` : ''}`}.</p>${by ? nearText(near) : html`<${LoadNear} tenant=${tenant} time=${new Date(time).toISOString()} />`}`;
+}
+
+/** @param {{tenant: string, load: Load}} props */
+function Hours({ tenant, load }) {
+  const hours = useMemo(() => hoursOf(load.start, load.minutes), [load]);
   const grid = useRef(/** @type {HTMLElement|null} */ (null));
   const fields = hours.flatMap((hour, row) => hour.fields.map((field, at) => ({ ...field, row, at })).filter(({ time }) => time > 0));
   const [chosen, setChosen] = useState(0); // the time of a field
@@ -98,7 +131,7 @@ function Hours({ tenant, hours }) {
     ${hours.map((hour, i) => html`<div class="lane" role="row" key=${hour.begin}><div class="lane-name" role="rowheader">${hour.title}${(i === 0 || dayText(hour.begin) !== dayText(hours[i - 1].begin)) && html` <span class="muted">${dayText(hour.begin)}</span>`}</div>
       <div class="lane-picture"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" role="none">${hour.fields.map((field, at) => field.time > 0 && html`<rect class=${`heat-${shadeOf(field.events, most)}`} x=${at * width} y="0" width=${width - 3} height="18"
         role="gridcell" aria-label=${fieldText(field)} data-time=${field.time} tabindex=${field.time === fields[focus].time ? 0 : -1} onFocus=${() => (setChosen(field.time), setShown(field.time))} onMouseEnter=${() => setShown(field.time)} onClick=${() => setOpened(field.time)} />`)}</svg></div>
-      <div class="lane-text" role="gridcell">${loadText(hour)}</div></div>${hour.fields.map((field) => opened > 0 && field.time === opened && html`<div class="note" role="row" key=${opened}><div role="gridcell">${field.events ? html`<${FieldLoad} tenant=${tenant} time=${field.mostAt} />` : fieldText(field)}</div></div>`)}`)}</div>`;
+      <div class="lane-text" role="gridcell">${loadText(hour)}</div></div>${hour.fields.map((field) => opened > 0 && field.time === opened && html`<div class="note" role="row" key=${opened}><div role="gridcell">${field.events ? html`<${FieldLoad} tenant=${tenant} time=${field.mostAt} load=${load} />` : fieldText(field)}</div></div>`)}`)}</div>`;
 }
 
 /** The whole time of each group in one row. @param {{start: number, groups: any[], by: string, to: (group: any) => string}} props */
@@ -118,7 +151,7 @@ function Groups({ start, groups, by, to }) {
   const length = rows[0].length;
   const x = (/** @type {number} */ time) => (Math.max(0, time - start) / length) * WIDTH;
   return html`${Shades(most)}<div class="map groups" role="table" aria-label=${`Events of the next 24 hours, by ${by}`}><div class="lane scale" role="row"><div class="lane-name" role="columnheader">${by === 'policy' ? 'Policy' : 'Target'}</div><div class="lane-picture" role="columnheader">${[0, 1, 2, 3].map((i) => html`<span>${clockText(start + (i * length) / 4)}</span>`)}<span class="unseen">Picture</span></div><div class="lane-text" role="columnheader"><span class="unseen">Summary</span></div></div>
-    ${rows.map(({ group, fields, load }) => html`<div class="lane" role="row" key=${group.id}><div class="lane-name" role="rowheader"><${Link} to=${to(group)} title=${group.name}>${group.name}<//></div>
+    ${rows.map(({ group, fields, load }) => html`<div class="lane" role="row" key=${group.id}><div class="lane-name" role="rowheader"><${Link} to=${to(group)} title=${group.name}>${pathText(group.name)}<//></div>
       <div class="lane-picture" role="cell"><svg viewBox=${`0 0 ${WIDTH} 18`} preserveAspectRatio="none" shape-rendering="crispEdges" aria-hidden="true"><rect class="heat-0" x="0" y="0" width=${WIDTH} height="18" />${[...fields].map(([time, events]) => html`<rect class=${`heat-${shadeOf(events, most)}`} x=${x(time)} y="0" width=${x(time + FIELD_MS) - x(time)} height="18"><title>${fieldText({ time: Math.max(time, start), events })}</title></rect>`)}</svg></div>
       <div class="lane-text" role="cell">${loadText(load)}</div></div>`)}</div>`;
 }
@@ -129,7 +162,7 @@ export function LoadMap({ tenant, query }) {
   const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { groupBy: by }, signal), [tenant, by], EVERY_MS);
   const groups = (data?.groups ?? []).map((/** @type {any} */ group, /** @type {number} */ i) => {
     const other = data.other && i === data.groups.length - 1;
-    return { ...group, id: other ? '…' : group.key || '-', name: other ? 'all others' : group.key || `no ${by}` };
+    return { ...group, own: other ? undefined : group.key ?? '', id: other ? '…' : group.key || '-', name: other ? 'all others' : group.key?.replace(/^http:(?=http)/, '') || `no ${by}` };
   });
   const group = groups.find((/** @type {any} */ each) => each.id === query.get('group'));
   const shown = group ?? data;
@@ -141,8 +174,8 @@ export function LoadMap({ tenant, query }) {
     <div class="filters"><${Select} path="load.by" label="Group by" value=${by} options=${[['', 'Nothing'], ['policy', 'Policy'], ['target', 'Target']]} set=${(/** @type {string} */ next) => setQuery({ by: next, group: '' })} error=${null} />
       ${groups.length > 0 && html`<${Select} path="load.group" label=${by === 'policy' ? 'Policy' : 'Target'} value=${group?.id ?? ''} options=${[['', 'All'], ...groups.map((/** @type {any} */ each) => [each.id, `${each.name}: ${count(each.eventCount)}`])]} set=${(/** @type {string} */ next) => setQuery({ group: next })} error=${null} />`}</div>
     ${error && !data && html`<${Failure} error=${error} retry=${reload} />`}${!data && !error && html`<${Loading} />`}
-    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of <${Link} to=${address(tenant, ['schedules'])}>${counted(shown.scheduleCount, 'schedule')}<//>${by === 'policy' && group?.key && html` of the policy <${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>`}, as their definitions say. One-off events and retries are not in it.${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: <${Sources} tenant=${tenant} minute=${busy} />.`}</p>${busy && html`<${LoadNear} tenant=${tenant} time=${busy.time} />`}
-      ${groups.length > 0 && !group ? html`<${Groups} start=${start} groups=${groups} by=${by} to=${to} />` : html`<${Hours} tenant=${tenant} hours=${hoursOf(start, minutes)} />`}` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
+    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of ${group && by === 'target' ? counted(shown.scheduleCount, 'schedule') : html`<${Link} to=${address(tenant, ['schedules'], group?.own ? { q: `policy = ${quoted(group.own)}` } : {})}>${counted(shown.scheduleCount, 'schedule')}<//>`}${by === 'policy' && group?.key && html` of the policy <${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>`}, as their definitions say. One-off events and retries are not in it.${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: <${Sources} tenant=${tenant} minute=${busy} />.`}</p>${busy && html`<${LoadNear} tenant=${tenant} time=${busy.time} />`}
+      ${groups.length > 0 && !group ? html`<${Groups} start=${start} groups=${groups} by=${by} to=${to} />` : html`<${Hours} tenant=${tenant} load=${{ by: group ? by : '', key: group?.own, start, minutes }} />`}` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
 }
 
 /** What fires near the time that is typed: "02:00 has 41,000 events, 02:07 has 900." @param {{tenant: string, time: string|undefined}} props */
@@ -151,12 +184,15 @@ export function LoadNear({ tenant, time }) {
   const { data } = useData(async (signal) => {
     if (near < Date.now() || near > Date.now() + AHEAD_MAX_MS) return null;
     // The server refuses a start before its present minute; its clock may be another than this one.
-    const later = near - NEAR_MS > Date.now() + 60000;
-    const minutes = later ? 61 : Math.ceil((near + NEAR_MS - Date.now()) / 60000) + 2;
-    return get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: later ? new Date(near - NEAR_MS).toISOString() : '', duration: `${minutes * 60}s`, nearTime: new Date(near).toISOString() }, signal);
+    const later = near - NEAR_MINUTES * 60000 > Date.now() + 60000;
+    const minutes = later ? 61 : Math.ceil((near - Date.now()) / 60000) + NEAR_MINUTES + 2;
+    return get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: later ? new Date(near - NEAR_MINUTES * 60000).toISOString() : '', duration: `${minutes * 60}s`, nearTime: new Date(near).toISOString() }, signal);
   }, [tenant, near]);
-  const [own, quiet] = data?.quietMinutes ?? [];
+  return nearText(data?.quietMinutes ?? []);
+}
+/** @param {{time: string|number, eventCount: string|number}[]} minutes the chosen one, and maybe a quieter one near it */
+function nearText([own, quiet]) {
   if (!own) return null;
   const has = (/** @type {any} */ minute) => `${clockText(minute.time)} has ${counted(minute.eventCount, 'event')}`;
-  return html`<p class="muted">${quiet ? `${has(own)}, ${clockText(quiet.time)} has ${count(quiet.eventCount)}.` : `${has(own)} so far.`}</p>`;
+  return html`<p class="muted">${quiet && quiet.time !== own.time ? `${has(own)}, ${clockText(quiet.time)} has ${count(quiet.eventCount)}.` : `${has(own)} so far.`}</p>`;
 }

@@ -6,7 +6,7 @@ import { get, quoted } from './api.js';
 import { can } from './session.js';
 import { act } from './dialog.js';
 import { addRecent, recentPlaces, savedViews } from './saved.js';
-import { eventAddress } from './runs.js';
+import { addressOf } from './runs.js';
 import { idOf, words } from './format.js';
 import { changeSchedule, filterOfText } from '../pages/schedules.js';
 
@@ -59,7 +59,7 @@ const KINDS = [
     for (const orderBy of ['due_time', 'complete_time desc']) {
       if (text.length >= 3 && found.length < FOUND_MAX) found = joined(found, await readSome(path, 'events', { filter: `name:${quoted(text)}`, orderBy }, signal));
     }
-    return found.map((/** @type {any} */ e) => ({ title: idOf(e.name), note: words(e.outcome || e.state), to: eventAddress(e.name) }));
+    return found.map((/** @type {any} */ e) => ({ title: idOf(e.name), note: words(e.outcome || e.state), to: addressOf(e.name) }));
   }],
   ['Dead letters', 'Dead letter', async (tenant, text, signal) => {
     if (!/^[\w.~:-]{3,}$/.test(text)) return [];
@@ -116,7 +116,7 @@ function useFound(tenant, text, kinds) {
 /** The name of a resource that somebody pasted. @param {string} tenant @param {string} text @returns {Choice[]} */
 function pasted(tenant, text) {
   const name = /^(schedules|events|policies|calendars|operations|subscriptions)\/./.test(text) ? `tenants/${tenant}/${text}` : text;
-  return name.startsWith(`tenants/${tenant}/`) && !/\s/.test(name) ? [{ title: `Open ${name.split('/').slice(2).join('/')}`, to: eventAddress(name) }] : [];
+  return name.startsWith(`tenants/${tenant}/`) && !/\s/.test(name) ? [{ title: `Open ${name.split('/').slice(2).join('/')}`, to: addressOf(name) }] : [];
 }
 
 /**

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from './view.js';
 import { Link } from './router.js';
 import { get } from './api.js';
 import { turns, useData } from './data.js';
-import { runAddress, runCounts } from './runs.js';
+import { addressOf, runCounts } from './runs.js';
 import { isLate, runKind, runSeconds } from './state.js';
 import { count, durationText, idOf, timeText } from './format.js';
 
@@ -73,7 +73,7 @@ export function RunBars({ schedule, header = false }) {
   const summary = data && (runs.length ? summaryText(runs) : 'It has not run yet');
   // Without runs there are no items, so it is no list.
   const bars = !runs.length ? html`<span class="muted">${data ? '–' : ''}</span>` : html`<ol class="run-bars" aria-label=${`Runs of ${idOf(schedule.name)}. ${summary}`} onKeyDown=${onKey}>${runs.map((run, i) => html`<li key=${run.name}>
-    <${Link} to=${runAddress(run.name)} tabindex=${i === focus ? 0 : -1} title=${runText(run)} aria-label=${runText(run)}>
+    <${Link} to=${addressOf(run.name)} tabindex=${i === focus ? 0 : -1} title=${runText(run)} aria-label=${runText(run)}>
       <span class=${`${runKind(run).tone}${isLate(run) ? ' late' : ''}`} style=${{ height: `${(100 * heightOf(run)) / (most || 1)}%` }}></span><//></li>`)}</ol>`;
   return html`<div ref=${place} class=${header ? 'last-runs' : 'bars'}>${bars}${header && summary && html`<p class="muted">${summary}.</p>`}</div>`;
 }

@@ -10,14 +10,20 @@ import { endedCount, isOpen, operationState, runSeconds, runStates } from './sta
 import { Cell } from './table.js';
 import { agoText, count, counted, durationText, idOf, secondsOf, shownBytes, Time, timeText, words } from './format.js';
 
-/** @param {string} name tenants/t/schedules/s/runs/o */
-export const runAddress = (name) => {
+/** The address of what has this name in the API. @param {string} name tenants/t/schedules/s/runs/o */
+export const addressOf = (name) => {
   const [, tenant, ...parts] = name.split('/');
   return address(tenant, parts);
 };
 
 /** @param {{run: any, gates?: any[]}} props gates: those of the event that waits longest, if they are known */
 export const RunBadge = ({ run, gates }) => html`<${Badges} of=${runStates(run, gates)} />`;
+
+/** How the last event of a schedule ended; leads to its run. @param {{schedule: any}} props */
+export function LastBadge({ schedule: s }) {
+  if (!s.lastTime) return html`<span class="muted">–</span>`;
+  return html`<${Link} to=${`${addressOf(s.name)}/runs/last?outcome=${s.lastOutcome}`} title=${`Show the last run: ${timeText(s.lastTime)}`}><${Badge} state=${s.lastOutcome} final /><//>`;
+}
 
 /** Events per second, with two digits. @param {any} rate */
 const rateText = (rate) => `${Number(Number(rate ?? 0).toPrecision(2))}/s`;
@@ -37,8 +43,8 @@ export function RunReport({ run, done }) {
   const slowest = run.report.slowest ?? [];
   return html`<section class="card"><h2>Report</h2><${Facts} items=${[
     ['Never started', counted(run.report.neverStartedCount ?? 0, 'event')], ['Tokens taken', Number(run.report.tokenCount) > 0 && count(run.report.tokenCount)],
-    ['Failed', failed > 0 && html`<${Link} to=${`${runAddress(run.name)}?outcome=FAILED`}>${counted(failed, 'event')}<//> ${can('OPERATOR') && html`<button onClick=${() => redriveRun(run, done)}>Send ${failed === 1 ? 'it' : 'them'} again</button>`}`],
-    ['Slowest events', slowest.length > 0 && html`<ol class="slowest">${slowest.map((/** @type {any} */ each) => html`<li key=${each.event}><${Link} to=${eventAddress(each.event)}>${idOf(each.event)}<//> ${durationText(secondsOf(each.duration))}</li>`)}</ol>`]]} /></section>`;
+    ['Failed', failed > 0 && html`<${Link} to=${`${addressOf(run.name)}?outcome=FAILED`}>${counted(failed, 'event')}<//> ${can('OPERATOR') && html`<button title=${REDRIVE} onClick=${() => redriveRun(run, done)}>Send ${failed === 1 ? 'it' : 'them'} again</button>`}`],
+    ['Slowest events', slowest.length > 0 && html`<ol class="slowest">${slowest.map((/** @type {any} */ each) => html`<li key=${each.event}><${Link} to=${addressOf(each.event)}>${idOf(each.event)}<//> ${durationText(secondsOf(each.duration))}</li>`)}</ol>`]]} /></section>`;
 }
 
 /** The counts of a run in words, each with the outcome of its events. @param {any} run @returns {[text: string, outcome: string][]} */
@@ -58,15 +64,17 @@ function countsOf(run) {
 /** @param {any} run */
 export const runCounts = (run) => countsOf(run).map(([text]) => text).join(', ');
 /** The counts of a run; each that the run can list leads to its events. @param {{run: any}} props */
-export const RunCounts = ({ run }) => countsOf(run).map(([text, outcome], i) => html`${i > 0 && ', '}${outcome || text.endsWith(' open') ? html`<${Link} to=${`${runAddress(run.name)}${outcome && `?outcome=${outcome}`}`}>${text}<//>` : text}`);
+export const RunCounts = ({ run }) => countsOf(run).map(([text, outcome], i) => html`${i > 0 && ', '}${outcome || text.endsWith(' open') ? html`<${Link} to=${`${addressOf(run.name)}${outcome && `?outcome=${outcome}`}`}>${text}<//>` : text}`);
 
+/** What the button does, beside "Run now". */
+const REDRIVE = 'Tries the failed events of this run again, in the same run';
 /** Redrives the failed events of a run, after the server has said how many there are. @param {any} run @param {() => void} done */
 export async function redriveRun(run, done) {
   const path = `/v1/${run.name}:redrive`;
   const begun = await act('', () => post(path, { validateOnly: true }));
   if (!begun) return;
   const total = begun.totalCount ?? 0;
-  const values = await ask({ title: `Send ${counted(total, 'failed event')} again?`, text: `Each keeps its id and gets a new round of attempts, by the definition that the schedule has now.`, action: `Redrive ${count(total)}` });
+  const values = await ask({ title: `Send ${counted(total, 'failed event')} again?`, text: 'Only the failed events of this run are tried again, in the same run. Each keeps its id and gets a new round of attempts, by the definition that the schedule has now. “Run now” would make a new run.', action: `Redrive ${count(total)}` });
   if (!values) return;
   const operation = await act(`${counted(total, 'event')} will be sent again.`, () => post(path));
   if (operation) done();
@@ -83,25 +91,19 @@ export async function cancelRun(run, done) {
 export function RunActions({ run, done }) {
   if (!can('OPERATOR')) return null;
   const when = timeText(run.nominalTime);
-  return html`<span class="buttons">${Number(run.failedCount) > 0 && html`<button aria-label=${`Redrive the failed events of ${when}`} onClick=${() => redriveRun(run, done)}>Redrive</button>`}
+  return html`<span class="buttons">${Number(run.failedCount) > 0 && html`<button title=${REDRIVE} aria-label=${`Redrive the failed events of ${when}`} onClick=${() => redriveRun(run, done)}>Redrive</button>`}
     ${isOpen(run) && !run.awaitsLaunch && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
 }
 
 /** @param {() => void} done @param {boolean} windowed the schedule has a window @returns {import('./table.js').Column[]} */
 export const runColumns = (done, windowed) => [
-  { title: 'Time', size: 16, cell: (run) => html`<${Cell} to=${runAddress(run.name)}>${timeText(run.nominalTime)}<//>` },
+  { title: 'Time', size: 16, cell: (run) => html`<${Cell} to=${addressOf(run.name)}>${timeText(run.nominalTime)}<//>` },
   { title: 'Result', size: 18, cell: (run) => html`<${RunBadge} run=${run} />` },
   { title: 'Events', size: windowed ? 14 : 22, wide: true, cell: (run) => html`<${RunCounts} run=${run} />` },
   ...(windowed ? [{ title: 'Window', size: 27, wide: true, cell: (/** @type {any} */ run) => (run.window ? windowText(run) : html`<span class="muted">–</span>`) }] : []),
   { title: 'Took', wide: true, number: true, cell: (run) => (run.completeTime ? durationText(runSeconds(run)) : html`<span class="muted">–</span>`) },
   { title: 'Actions', hidden: true, size: 14, cell: (run) => html`<${RunActions} run=${run} done=${done} />` },
 ];
-
-/** The address of an event or of its dead letter's event. @param {string} name */
-export const eventAddress = (name) => {
-  const [, tenant, ...parts] = name.split('/');
-  return address(tenant, parts);
-};
 
 /** The attempts of an event, the newest last. @param {{attempts: any[]}} props */
 export function Attempts({ attempts }) {
@@ -152,7 +154,7 @@ export function OperationProgress({ name, onEnd }) {
   };
   const [, tenant, , id] = name.split('/');
   return html`<div class="operation"><p><${Link} to=${address(tenant, ['operations', id])}>${words(data.kind)}<//> <${Badge} of=${operationState(data)} />
-    ${data.run ? html`<${Link} to=${runAddress(data.run)}>${count(done)} of ${count(data.totalCount)}<//>` : `${count(done)} of ${count(data.totalCount)}`}${Number(data.failedCount) ? `, ${count(data.failedCount)} could not be done: ${data.lastFailure}` : ''}
+    ${data.run ? html`<${Link} to=${addressOf(data.run)}>${count(done)} of ${count(data.totalCount)}<//>` : `${count(done)} of ${count(data.totalCount)}`}${Number(data.failedCount) ? `, ${count(data.failedCount)} could not be done: ${data.lastFailure}` : ''}
     ${data.state === 'RUNNING' && can('OPERATOR') && html` <button onClick=${cancel}>Stop</button>`}</p>
     <${Progress} value=${done} max=${Number(data.totalCount ?? 0)} label="Progress" />${data.error && html`<p class="error">${data.error}</p>`}</div>`;
 }

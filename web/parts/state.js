@@ -17,6 +17,7 @@ const TOKEN = state('Waits for a token', 'idle', '◔');
 const RUN_BEFORE = state('Waits for the run before', 'idle', '◔');
 const FAILED = state('Permanently failed', 'bad');
 export const LATE = state('Late', 'warn', '◷');
+const REDRIVEN = state('Redriven after it failed', 'warn', '↻');
 export const AT_RISK = state('At risk', 'warn', '△');
 export const OVERDUE = state('Overdue', 'warn', '◷');
 export const OVERRIDE = state('Override', 'warn');
@@ -58,7 +59,8 @@ export function eventStates(event, gates) {
   const past = secondsSince(event.dueTime);
   const waits = event.status === 'SCHEDULED' && past > 0;
   const shown = ofGates(gates) ?? (!waits ? stateOf(event.status) : event.reason ? GATES.BACKPRESSURE : event.policy || event.limits?.length ? TOKEN : state('Due', 'idle', '◔'));
-  return past > LATE_SECONDS ? [shown, LATE] : [shown];
+  // The time of a redriven event went by before somebody redrove it.
+  return Number(event.redriveCount) > 0 ? [shown, REDRIVEN] : past > LATE_SECONDS ? [shown, LATE] : [shown];
 }
 
 /** Seconds from a run's time to its end, or to now. @param {any} run */
@@ -106,7 +108,7 @@ export function scheduleState(schedule, gates) {
   const held = ofGates(gates);
   if (held && ['bad', 'warn'].includes(held.tone)) return held;
   if (schedule.lastOutcome !== 'FAILED') return held === RUN_BEFORE ? RUN_BEFORE : STATES.ENABLED;
-  return Number(schedule.succeededCount ?? 0) > 0 ? state('Enabled, last failed', 'warn') : state('Enabled, always failed', 'bad');
+  return Number(schedule.succeededCount ?? 0) > 0 ? state('Last failed', 'warn') : state('Always failed', 'bad');
 }
 
 /** @param {any} target */
@@ -129,7 +131,7 @@ export function operationState(operation) {
 /** A problem of a subscription. @param {any} problem @returns {State} */
 export const problemState = ({ kind }) => ({ FAILED: state('Failed', 'bad'), LATE, MISSED: state('Missed', 'bad', '–'), PAUSED, AT_RISK }[/** @type {string} */ (kind)] ?? stateOf(kind));
 const CHECK_SECONDS = 600; // a subscription with a later check than this is not known to be well
-/** What a subscription has found. @param {any} subscription of GetSubscription @returns {State} */
+/** What a subscription has found. @param {any} subscription @returns {State} */
 export function subscriptionState({ problemCount, checkTime }) {
   if (Number(problemCount) > 0) return state(counted(problemCount, 'problem'), 'bad');
   if (!checkTime) return state('Not checked yet', 'idle');

@@ -26,7 +26,7 @@ const listOf = (/** @type {string} */ text) => text.split(/[\n,]/).map((each) =>
 /** @typedef {[name: string, label: string, hint?: string, form?: 'lines'|'map'|'list'|'password'|'method']} KindField */
 /** @type {Record<string, {title: string, note: string, fields: KindField[]}>} */
 const KINDS = {
-  http: { title: 'HTTP', note: 'Your service gets a request with the payload as its body. Any 2xx answer means delivered.', fields: [['uri', 'URL', 'https://… with a host'], ['method', 'Method', '', 'method'], ['headers', 'Headers', 'One on each line: Name: value', 'map'], ['secretHeaders', 'Secret headers', 'Such as Authorization: Bearer …; they are encrypted and not shown again.', 'map'], ['signingSecrets', 'Signing secrets', 'whsec_…, one on each line', 'list']] },
+  http: { title: 'HTTP (webhook)', note: 'Your service gets a request with the payload as its body. Any 2xx answer means delivered.', fields: [['uri', 'URL', 'https://… with a host'], ['method', 'Method', '', 'method'], ['headers', 'Headers', 'One on each line: Name: value', 'map'], ['secretHeaders', 'Secret headers', 'Such as Authorization: Bearer …; they are encrypted and not shown again.', 'map'], ['signingSecrets', 'Signing secrets', 'whsec_…, one on each line', 'list']] },
   grpc: { title: 'gRPC', note: 'A server of escapement.v1.TriggerReceiver.', fields: [['uri', 'Address', 'dns:///host:port']] },
   sqs: { title: 'SQS', note: 'A queue of Amazon SQS.', fields: [['queueUrl', 'Queue URL'], ['region', 'Region', 'Empty: from the URL'], ['endpoint', 'Endpoint', 'Empty: that of the URL'], ['credentials', 'Credentials', 'access key id:secret access key', 'password'], ['messageGroupId', 'Message group', 'For FIFO queues']] },
   kafka: { title: 'Kafka', note: 'A topic. TLS and SASL can be given as JSON below.', fields: [['brokers', 'Brokers', 'host:port, separated by commas'], ['topic', 'Topic'], ['key', 'Key', "Empty: the event's id"]] },
@@ -34,6 +34,10 @@ const KINDS = {
   email: { title: 'E-mail', note: 'People, by a mail server.', fields: [['smtpUri', 'Mail server', 'smtps://host:port'], ['username', 'User'], ['password', 'Password', '', 'password'], ['from', 'From'], ['to', 'To', 'Addresses, separated by commas', 'list'], ['subject', 'Subject'], ['text', 'Text', 'A template: {{payload.field}}', 'lines']] },
   ping: { title: 'Ping', note: 'A URL that is called with GET, for monitors.', fields: [['uri', 'URL']] },
 };
+/** @type {[string, string][]} */
+export const KIND_OPTIONS = Object.entries(KINDS).map(([kind, { title }]) => [kind, title]);
+/** "HTTP" @param {string} kind */
+export const kindText = (kind) => KINDS[kind]?.title.replace(' (webhook)', '') ?? kind;
 const snake = (/** @type {string} */ name) => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
 /** @param {{kind: string, field: KindField, value: any, set: (value: any) => void, error: any}} props */
@@ -50,7 +54,7 @@ function KindInput({ kind, field: [name, label, hint, form], value, set, error }
 /** A target in words: "E-mail to ada@example.org". @param {any} target */
 export function targetWords(target) {
   const [kind, place] = targetText(target);
-  return [KINDS[kind]?.title ?? kind, place].filter(Boolean).join(kind === 'email' ? ' to ' : ' ');
+  return [kindText(kind), place].filter(Boolean).join(kind === 'email' ? ' to ' : ' ');
 }
 
 /** @param {{draft: any, set: (changes: any) => void, error: any, prefix: string, first?: string[], children?: any}} props first: kinds that stand before the others */

@@ -1,10 +1,10 @@
-// A day as a picture: one row for each schedule, a mark for each run or group of runs. Colours follow the outcome; late runs
-// stand higher. Each row also says the same in words.
+// A day as a picture: one row for each schedule, a mark for each run or group of runs. Colours follow the outcome, heights the number
+// of events; late runs have an edge on top. Each row also says the same in words.
 import { html, useRef } from './view.js';
 import { address, Link } from './router.js';
 import { call, get } from './api.js';
 import { turns, useData } from './data.js';
-import { runAddress } from './runs.js';
+import { addressOf } from './runs.js';
 import { isLate, runKind } from './state.js';
 import { clockText, count, dayOf, timeOfInput, zone } from './format.js';
 import { previewOf } from '../pages/schedule.js';
@@ -44,12 +44,13 @@ async function readRuns(schedule, begin, end, signal) {
 async function readPlanned(schedule, begin, end, signal) {
   /** @type {any[]} */
   const planned = [];
-  if (end <= Date.now() || schedule.state !== 'ENABLED') return { planned, more: false };
+  // The server refuses a preview of a schedule that does not fire before the end of its times.
+  if (end <= Date.now() || schedule.state !== 'ENABLED' || !(Date.parse(schedule.nextTime) < end)) return { planned, more: false };
   const scheduleEndTime = new Date(Math.min(end, schedule.endTime ? Date.parse(schedule.endTime) : end)).toISOString();
   const tenant = schedule.name.split('/')[1];
   /** Adds the next occurrences of the day; answers whether there were as many. @param {string} fromTime @param {number} n */
   const add = async (fromTime, n) => {
-    // A schedule that does not fire before this end is refused.
+    // It is also refused if its last time has passed since the schedule was read.
     const preview = await call('POST', `/v1/tenants/${tenant}/schedules:preview`, { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: n }, signal }).catch((error) => {
       if (error.status !== 400) throw error;
     });
@@ -85,8 +86,8 @@ function readDay(schedule, day, plan, signal) {
 
 /** @param {any} found @param {number} begin @param {number} end */
 function slotsOf({ runs, planned, cut }, begin, end) {
-  /** @type {{tone: string, late: boolean, runs: any[], planned: number}[]} */
-  const slots = Array.from({ length: SLOTS }, () => ({ tone: '', late: false, runs: [], planned: 0 }));
+  /** @type {{tone: string, late: boolean, runs: any[], planned: any[]}[]} */
+  const slots = Array.from({ length: SLOTS }, () => ({ tone: '', late: false, runs: [], planned: [] }));
   const at = (/** @type {string} */ time) => slots[Math.min(SLOTS - 1, Math.floor(((Date.parse(time) - begin) / (end - begin)) * SLOTS))];
   const add = (/** @type {any} */ slot, /** @type {string} */ tone) => {
     if (RANK.indexOf(tone) > RANK.indexOf(slot.tone)) slot.tone = tone;
@@ -100,20 +101,27 @@ function slotsOf({ runs, planned, cut }, begin, end) {
   }
   for (const each of planned) {
     const slot = at(each.time);
-    slot.planned++;
+    slot.planned.push(each);
     add(slot, 'planned');
   }
   return slots;
 }
 
-/** @param {any} found */
-function summary({ runs, planned, cut, more }) {
+/** The height of a mark: from 7 for one event to 20 for 10,000 and more, on a logarithmic scale. @param {number} events */
+const heightOf = (events) => 7 + 3.25 * Math.min(4, Math.log10(Math.max(1, events)));
+/** The events of runs and of occurrences to come. @param {any} found @param {any} schedule */
+const eventsOf = ({ runs, planned }, schedule) => runs.reduce((/** @type {number} */ sum, /** @type {any} */ run) => sum + Number(run.eventCount ?? 0), planned.length * Number(schedule.eventCount ?? 1));
+
+/** @param {any} found @param {any} schedule */
+function summary({ runs, planned, cut, more }, schedule) {
   const of = (/** @type {(run: any) => boolean} */ test) => runs.filter(test).length;
   const parts = [
     ...['completed', 'failed', 'being retried', 'active', 'not delivered'].map((kind) => [of((run) => runKind(run).kind === kind), kind]), [of(isLate), 'late'], [planned.length, 'to come'],
   ];
   const text = parts.filter(([number]) => Number(number) > 0).map(([number, word]) => `${count(number)}${word === 'to come' && more ? '+' : ''} ${word}`).join(', ') || 'nothing';
-  return cut ? `${text} (of the last ${count(runs.length)} runs)` : text;
+  const events = eventsOf({ runs, planned }, schedule);
+  const whole = events > runs.length + planned.length ? `${text}: ${count(events)}${more ? '+' : ''} events` : text;
+  return cut ? `${whole} (of the last ${count(runs.length)} runs)` : whole;
 }
 
 /** @param {{schedule: any, day: string}} props */
@@ -126,18 +134,21 @@ function Row({ schedule, day }) {
   const now = ((Date.now() - begin) / (end - begin)) * 1000;
   return html`<div class="lane" role="row"><div class="lane-name" role="rowheader"><${Link} to=${address(tenant, ['schedules', id])}>${id}<//></div>
     <div class="lane-picture" role="cell"><svg viewBox="0 0 1000 28" preserveAspectRatio="none" aria-hidden="true">
-      <rect class="ground" x="0" y="22" width="1000" height="1" />
-      ${found && slotsOf(found, begin, end).map((slot, i) => slot.tone && html`<rect class=${slot.tone} x=${i * width} width=${width - 1} y=${slot.late ? 1 : 9} height=${slot.late ? 26 : 13}>
-        <title>${`${clockText(begin + (i * (end - begin)) / SLOTS)}: ${slot.tone === 'unread' ? 'not read' : summary({ ...slot, planned: Array(slot.planned), more: slot.planned && found.more })}`}</title></rect>`)}
+      <rect class="ground" x="0" y="26" width="1000" height="1" />
+      ${found && slotsOf(found, begin, end).map((slot, i) => {
+        const height = heightOf(eventsOf(slot, schedule));
+        return slot.tone && html`<rect class=${slot.tone} x=${i * width} width=${width - 1} y=${26 - height} height=${height}>
+        <title>${`${clockText(begin + (i * (end - begin)) / SLOTS)}: ${slot.tone === 'unread' ? 'not read' : summary({ ...slot, more: slot.planned.length && found.more }, schedule)}`}</title></rect>${slot.late && html`<rect class="late" x=${i * width} width=${width - 1} y=${22 - height} height="3" />`}`;
+      })}
       ${now > 0 && now < 1000 && html`<rect class="now" x=${now} y="0" width="1.5" height="28" />`}</svg></div>
-    <div class="lane-text" role="cell">${found ? html`<${Link} to=${address(tenant, ['schedules', id], { from: day, until: day })}>${summary(found)}<//>` : error ? html`<span class="error">${error.message}</span> <button class="link" onClick=${reload}>Try again</button>` : '…'}${found && Problem(found.runs)}</div></div>`;
+    <div class="lane-text" role="cell">${found ? html`<${Link} to=${address(tenant, ['schedules', id], { from: day, until: day })}>${summary(found, schedule)}<//>` : error ? html`<span class="error">${error.message}</span> <button class="link" onClick=${reload}>Try again</button>` : '…'}${found && Problem(found.runs)}</div></div>`;
 }
 
 /** A link to the first run that failed, else to the first that was late. @param {any[]} runs */
 function Problem(runs) {
   const bad = runs.find((run) => runKind(run).kind === 'failed');
   const run = bad ?? runs.find(isLate);
-  return run && html` <${Link} to=${runAddress(run.name)}>${bad ? 'failed' : 'late'} at ${clockText(run.nominalTime)}<//>`;
+  return run && html` <${Link} to=${addressOf(run.name)}>${bad ? 'failed' : 'late'} at ${clockText(run.nominalTime)}<//>`;
 }
 
 /** @param {{schedules: any[], day: string}} props day: "2026-11-26" */

@@ -59,6 +59,11 @@ Limits LimitsIn(const Record& record) {
           .burst = std::max<uint64_t>(record.burst(), 1)};
 }
 
+// True from a redrive until the end of the first attempt after it.
+bool WaitsAfterRedrive(const storage::v1::EventRecord& row) {
+  return row.redrives() > 0 && row.attempts() == row.attempts_before_redrive();
+}
+
 class Builder {
  public:
   Builder(const EventPlace& place, const EventFacts& facts) : place_(place), facts_(facts) {}
@@ -169,8 +174,10 @@ class Builder {
     const bool keeps = place_.kind == Kind::kHeld;
     Gate& gate =
         Add(MakeGate(Gate::RETRY,
-                     absl::StrCat("Attempt ", row.attempts(), " failed; the next one is due at ",
-                                  TimeText(due), keeps ? ". It keeps its token." : "."),
+                     absl::StrCat("Attempt ", row.attempts(), " failed",
+                                  WaitsAfterRedrive(row) ? ", and the event was redriven" : "",
+                                  "; the next one is due at ", TimeText(due),
+                                  keeps ? ". It keeps its token." : "."),
                      absl::StrCat("Time, in ", DurationText(due - facts_.now), ".")));
     gate.set_reason(row.last_error());
     if (absl::StartsWith(row.last_error(), kSecretsClosed))
@@ -517,11 +524,20 @@ struct AttemptTimes {
   int64_t last_begin = 0;
   int64_t last_end = 0;
   uint32_t count = 0;
+  bool redriven = false;
 };
+
+// Where the time from the first attempt to the last one went.
+std::string RetriesText(const AttemptTimes& times) {
+  const uint32_t failed = times.count - 1;
+  return absl::StrCat("for ", Count(failed, "failed attempt"),
+                      failed == 1 ? " and the wait after it" : " and the waits after them",
+                      times.redriven ? "; the event was redriven" : "");
+}
 
 AttemptTimes TimesOf(const storage::v1::DoneRecord& done, uint64_t position) {
   const v1::Event shown = ShowEndedEvent("", done, position);
-  AttemptTimes times{.count = done.attempts()};
+  AttemptTimes times{.count = done.attempts(), .redriven = done.redrives() > 0};
   for (const v1::Attempt& attempt : shown.recent_attempts()) {
     const int64_t begin =
         attempt.has_start_time() ? TimestampMicros(attempt.start_time()).value_or(0) : 0;
@@ -540,7 +556,8 @@ AttemptTimes TimesOf(const storage::v1::DoneRecord& done, uint64_t position) {
 AttemptTimes TimesOf(const EventPlace& held) {
   AttemptTimes times{.last_begin = held.holder.dispatch_time_micros(),
                      .last_end = held.holder.delivered_time_micros(),
-                     .count = held.row.attempts() + 1};
+                     .count = held.row.attempts() + 1,
+                     .redriven = held.row.redrives() > 0};
   const auto& tried = held.row.tried();
   if (times.count == 1) times.first_begin = times.last_begin;
   if (!tried.empty() && tried[0].number() == 1) times.first_begin = tried[0].begin_micros();
@@ -574,9 +591,7 @@ std::vector<v1::Phase> PhasesOf(const EventPlace& place) {
   }
   builder.Add(v1::Phase::QUEUE, queued, times.first_begin, "until its first attempt");
   if (times.count > 1) {
-    builder.Add(v1::Phase::RETRIES, times.first_begin, times.last_begin,
-                absl::StrCat("for ", Count(times.count - 1, "failed attempt"),
-                             " and the waits after them"));
+    builder.Add(v1::Phase::RETRIES, times.first_begin, times.last_begin, RetriesText(times));
   }
   builder.Add(v1::Phase::TARGET, times.last_begin, times.last_end, "for the last attempt");
   if (!held && done.count() <= 1 && done.outcome() == storage::v1::OUTCOME_KIND_SUCCEEDED) {

@@ -169,12 +169,46 @@ TEST(ExplainEvent, EndedEventShowsOnlyTimesThatAreRecorded) {
   EXPECT_EQ(Strings(phases.begin() + 1, phases.end()),
             (Strings{"QUEUE 2s", "RETRIES 28s", "TARGET 4s", "CONSUMER 1m6s"}));
 
+  EXPECT_EQ(ended->phases(2).detail(), "28 s for 2 failed attempts and the waits after them.");
+  done.set_redrives(1);
+  fixture.Put(ColumnFamily::kDone, done_key, done.SerializeAsString());
+  EXPECT_EQ(Explain(fixture, made->name())->phases(2).detail(),
+            "28 s for 2 failed attempts and the waits after them; the event was redriven.");
+
   // The first attempts are not kept, nor is the time of the last one.
   done.mutable_tried()->DeleteSubrange(0, 1);
   done.clear_dispatch_time_micros();
   done.clear_last_duration_micros();
   fixture.Put(ColumnFamily::kDone, done_key, done.SerializeAsString());
   EXPECT_THAT(PhasesOf(*Explain(fixture, made->name())), SizeIs(1));
+}
+
+TEST(ExplainEvent, EventThatFailedOnceHasOneFailedAttempt) {
+  MasterWorld fixture;
+  const auto made = fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e"));
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto [key, row] = fixture.Events().at(0);
+  const absl::Time launch = FromMicros(row.launch_time_micros());
+  storage::v1::DoneRecord done = DoneRecordOf(row);
+  done.set_count(1);
+  done.set_outcome(storage::v1::OUTCOME_KIND_SUCCEEDED);
+  done.set_attempts(2);
+  storage::v1::AttemptRecord& tried = *done.add_tried();
+  tried.set_number(1);
+  tried.set_begin_micros(ToMicros(launch + absl::Seconds(1)));
+  tried.set_duration_micros(1'000'000);
+  tried.set_kind(storage::v1::AttemptRecord::FAILED);
+  done.set_dispatch_time_micros(ToMicros(launch + absl::Seconds(21)));
+  done.set_last_duration_micros(1'000'000);
+  done.set_complete_time_micros(ToMicros(launch + absl::Seconds(22)));
+  fixture.Delete(ColumnFamily::kEvents, EncodeEventKey(key));
+  fixture.Put(
+      ColumnFamily::kDone,
+      EncodeDoneKey({.shard = key.shard, .day = DoneDay(launch), .uid = key.uid, .occurrence = {}}),
+      done.SerializeAsString());
+  const auto ended = Explain(fixture, made->name());
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_THAT(ended->summary(), HasSubstr("20 s for 1 failed attempt and the wait after it."));
 }
 
 TEST(ExplainEvent, ClaimedEventIsWithItsHandler) {
