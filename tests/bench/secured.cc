@@ -1,6 +1,7 @@
 // The cost of security: five processes in plaintext, and five with TLS on every port, mTLS between
 // the services and required API keys. Rates of ingest, delivery over gRPC and GetSchedule, measured
-// by turns in one run.
+// by turns in one run. The raw limit of GetSchedule is the same calls through two bare gRPC
+// servers, one behind the other, as master and store are.
 //
 //   tools/dev bench secured [--events=200000] [and the flags of bench_run.h]
 //
@@ -20,6 +21,7 @@
 #include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/figures/bench_run.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/doors_stages.h"
 #include "tests/bench/stages/path_stages.h"
 #include "tests/integration/api_client.h"
@@ -31,6 +33,7 @@ namespace escapement::bench {
 namespace {
 
 constexpr size_t kPayloadBytes = 500;
+constexpr char kGetSchedule[] = "GetSchedule";
 
 // The indices of the platforms.
 constexpr size_t kPlaintext = 0;
@@ -79,6 +82,8 @@ class SecuredBench {
       if (const auto warm = candidate.path->OneOffRate(Grpc(), events_ / 4); !warm.ok())
         return warm.status();
     }
+    ASSIGN_OR_RETURN(const auto answer, candidates_[kPlaintext].doors->GetBytes());
+    ASSIGN_OR_RETURN(hops_, RawHops::Start(setting_.bin, setting_.folder, answer));
     return absl::OkStatus();
   }
 
@@ -96,7 +101,7 @@ class SecuredBench {
     return {{"ingest", [this](Candidate& c) { return c.path->IngestRate(events_); }, kPathBound},
             {"delivery, gRPC", [this](Candidate& c) { return c.path->OneOffRate(Grpc(), events_); },
              kPathBound},
-            {"GetSchedule", [this](Candidate& c) { return c.doors->GetByGrpc(load_); }, {}}};
+            {kGetSchedule, [this](Candidate& c) { return c.doors->GetByGrpc(load_); }, {}}};
   }
 
   // The order of the platforms changes with each repetition.
@@ -113,6 +118,16 @@ class SecuredBench {
       figures.Add(absl::StrCat(rate.name, ": ", candidates_[i].name), "/s", values[i]);
     figures.Add(rate.name + ": secured, of plaintext", "%",
                 100 * values[kSecured] / values[kPlaintext], rate.of_plaintext);
+    return rate.name == kGetSchedule ? CompareWithHops(values[kPlaintext], figures)
+                                     : absl::OkStatus();
+  }
+
+  absl::Status CompareWithHops(double plaintext, Figures& figures) {
+    ASSIGN_OR_RETURN(const auto raw, DoorsStages(hops_.front(), "").GetByGrpc(load_));
+    figures.AddRaw(absl::StrCat(kGetSchedule, ": plaintext"), "/s",
+                   "the same calls through two bare servers", raw);
+    figures.Add(absl::StrCat(kGetSchedule, ": plaintext, of bare servers"), "%",
+                100 * plaintext / raw, {.at_least = 60});
     return absl::OkStatus();
   }
 
@@ -120,6 +135,7 @@ class SecuredBench {
   ReceiverProcess* const receiver_;
   const uint64_t events_;
   const DoorsLoad load_;
+  RawHops hops_;
   std::array<Candidate, 2> candidates_ = {Candidate{.name = "plaintext"},
                                           Candidate{.name = "secured"}};
 };

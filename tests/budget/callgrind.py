@@ -6,6 +6,9 @@ import subprocess
 import tempfile
 
 NAME = re.compile(r"\((\d+)\)(?: (.*))?")
+# Functions that allocate, and functions that copy bytes. Inlined copies are not seen.
+ALLOCATION = re.compile(r"operator new|(malloc|calloc|realloc|aligned_alloc|posix_memalign)$")
+COPY = re.compile(r"(__)?mem(cpy|move|pcpy)")
 
 
 class Profile:
@@ -44,6 +47,19 @@ class Profile:
                     else:
                         self.own[here["fn"]] += cost
         self.total = sum(self.own.values())
+
+    def calls_of(self, pattern):
+        """How often functions whose name matches were called, except by one another."""
+        return sum(count for (caller, callee), count in self.calls.items()
+                   if pattern.match(callee) and not pattern.match(caller))
+
+    @property
+    def allocations(self):
+        return self.calls_of(ALLOCATION)
+
+    @property
+    def copies(self):
+        return self.calls_of(COPY)
 
     @staticmethod
     def _name(known, text):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Where the instructions of a hot path go. Called by tools/dev profile, which builds the programs.
 
-  show_profile.py --bin=FOLDER                the instructions per event of all paths, beside their budgets
+  show_profile.py --bin=FOLDER                the instructions per event of all paths, beside their budgets; allocations
+                                              and calls that copy bytes
   show_profile.py --bin=FOLDER PATH [ARGS]    three tables of one path, in percent and instructions per event:
 
     kind of code   by what the instructions themselves belong to
@@ -168,6 +169,7 @@ def show_tables(profile, events, top, markdown):
     world = sum(cost for name, cost in by_function.items() if kind_of(name, profile.object_of.get(name, "")) == WORLD)
     print(f"{profile.total / events:,.0f} instructions an event ({events:,} events), {world / events:,.0f} of them for "
           f"the path's own world, with what libraries did for it")
+    print(f"{profile.allocations / events:,.1f} allocations and {profile.copies / events:,.1f} calls that copy bytes an event")
     show_table("kind of code", kinds.most_common(), profile.total, events, markdown)
     show_table("own function, with what libraries did for it", own.most_common(top), profile.total, events, markdown)
     rows = [(f"{library_name(profile, name)} ← {cause_of(profile, name)}", cost)
@@ -184,10 +186,11 @@ def command_of(folder, path, events):
 
 
 def show_all(folder, budgets):
-    print(f"{'path':16} {'instructions per event':>22} {'budget':>8}")
+    print(f"{'path':16} {'instructions per event':>22} {'budget':>8} {'allocations':>12} {'copies':>8}")
     for path, (events, budget) in budgets.items():
         profile = callgrind.measure(command_of(folder, path, events))
-        print(f"{path:16} {profile.total / events:22,.0f} {budget:8,}")
+        print(f"{path:16} {profile.total / events:22,.0f} {budget:8,} {profile.allocations / events:12,.1f} "
+              f"{profile.copies / events:8,.1f}", flush=True)
 
 
 def show_time(command, top):

@@ -36,7 +36,6 @@ using kv::ColumnFamily;
 
 // Definitions are read a few at a time, since each may hold a large payload.
 constexpr size_t kDefinitionsAtOnce = 64;
-constexpr size_t kCountsAtOnce = 64;
 
 struct DetailsOptions {
   bool payload = false;
@@ -44,7 +43,7 @@ struct DetailsOptions {
   bool deleted = false;  // deleted schedules, too
 };
 
-// Reads states, then definitions, then counts, of schedules whose records are known. A schedule
+// Reads states, then definitions and counts, of schedules whose records are known. A schedule
 // without state or definition was deleted or changed during the read, and is left out. Ends early,
 // with `next`, once a page's bytes are read.
 class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
@@ -84,23 +83,38 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
     ReadDefinitions();
   }
 
+  // The next definitions, and the counts of their schedules at the same time.
   void ReadDefinitions() {
-    if (next_ == schedules_.size()) return ReadCounts();
+    if (next_ == schedules_.size()) return done_(std::move(page_));
     std::vector<kv::Key> keys;
+    std::vector<Uid> uids;
     for (size_t i = next_; i < schedules_.size() && keys.size() < kDefinitionsAtOnce; ++i) {
       const StoredSchedule& stored = schedules_[i];
       keys.push_back(
           {ColumnFamily::kDefinitions, DefinitionKey(stored.uid, stored.state.version())});
+      uids.push_back(stored.uid);
     }
+    reads_left_ = options_.counts ? 2 : 1;
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnDefinitions(std::move(result));
+                               self->definitions_ = std::move(result);
+                               self->OnRead();
                              });
+    if (!options_.counts) return;
+    ReadScheduleCounts(context_, uids,
+                       [self = shared_from_this()](
+                           absl::StatusOr<std::vector<storage::v1::RunPartRecord>> counts) {
+                         self->counts_ = std::move(counts);
+                         self->OnRead();
+                       });
   }
 
-  void OnDefinitions(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    for (const std::optional<std::string>& value : result->values) {
+  void OnRead() {
+    if (--reads_left_ > 0) return;
+    if (!definitions_.ok()) return done_(StoreFailed(definitions_.status()));
+    if (!counts_.ok()) return done_(counts_.status());
+    for (size_t i = 0; i < definitions_->values.size(); ++i) {
+      const std::optional<std::string>& value = definitions_->values[i];
       StoredSchedule& stored = schedules_[next_++];
       storage::v1::DefinitionRecord record;
       if (!value.has_value()) continue;
@@ -108,38 +122,28 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
       if (!options_.payload) record.clear_payload();
       if (!budget_.Take(record)) {
         page_.next = stored.state.schedule_id();
-        return ReadCounts();
+        return done_(std::move(page_));
       }
       absl::StatusOr<Definition> definition = LoadDefinition(std::move(record));
       if (!definition.ok()) return done_(definition.status());
       definition->timetable = EndingAt(definition->timetable, FinishOf(stored.state));
       stored.definition = *std::move(definition);
+      if (options_.counts) stored.counts = std::move((*counts_)[i]);
       page_.schedules.push_back(std::move(stored));
     }
     ReadDefinitions();
-  }
-
-  void ReadCounts() {
-    if (!options_.counts || counted_ == page_.schedules.size()) return done_(std::move(page_));
-    std::vector<Uid> uids;
-    for (size_t i = counted_; i < page_.schedules.size() && uids.size() < kCountsAtOnce; ++i)
-      uids.push_back(page_.schedules[i].uid);
-    ReadScheduleCounts(context_, uids,
-                       [self = shared_from_this()](
-                           absl::StatusOr<std::vector<storage::v1::RunPartRecord>> counts) {
-                         if (!counts.ok()) return self->done_(counts.status());
-                         for (storage::v1::RunPartRecord& of_schedule : *counts)
-                           self->page_.schedules[self->counted_++].counts = std::move(of_schedule);
-                         self->ReadCounts();
-                       });
   }
 
   MasterContext& context_;
   std::vector<StoredSchedule> schedules_;
   const DetailsOptions options_;
   Read done_;
-  size_t next_ = 0;     // the first whose definition is to be read
-  size_t counted_ = 0;  // number of schedules on the page that have counts
+  size_t next_ = 0;  // the first whose definition is to be read
+  // The reads under way, and the results of those that have ended.
+  int reads_left_ = 0;
+  absl::StatusOr<kv::GetResult> definitions_;
+  absl::StatusOr<std::vector<storage::v1::RunPartRecord>> counts_ =
+      std::vector<storage::v1::RunPartRecord>();
   SchedulePage page_;
   PageBudget budget_;
 };

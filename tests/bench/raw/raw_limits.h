@@ -17,6 +17,7 @@
 #include "services/handler/delivery/delivery_transport.h"
 #include "tests/bench/figures/figures.h"
 #include "tests/fixtures/latency_histogram.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace rocksdb {
 class DB;
@@ -154,6 +155,26 @@ std::future<MachineLimits> MeasureMachineLimits(const std::string& folder, absl:
 // Adds p99 and maximum of both, in milliseconds. Leaves real-time timers out where they are not
 // permitted.
 void AddMachineLimits(const std::string& name, const MachineLimits& limits, Figures& figures);
+
+// The raw limit of a call that one process answers with the help of another: two bare gRPC servers,
+// one behind the other. The first sends each request on; the second answers it with given bytes.
+//
+// Threads: the main thread only (it starts processes).
+
+class RawHops {
+ public:
+  // `bin` holds tests/bench/raw/unary_hop_main. The answer is written to a file in `folder`.
+  static absl::StatusOr<RawHops> Start(const std::string& bin, const std::string& folder,
+                                       const std::string& answer);
+
+  // "host:port" of the first. It answers unary calls of every method.
+  const std::string& front() const { return front_; }
+
+ private:
+  std::unique_ptr<integration::ChildProcess> back_process_;
+  std::unique_ptr<integration::ChildProcess> front_process_;
+  std::string front_;
+};
 
 // Rates of the handler's transports alone, without store and services, in deliveries per second.
 

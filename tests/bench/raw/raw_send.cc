@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -12,10 +13,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "escapement/v1/trigger_receiver_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -104,6 +107,27 @@ double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payl
   RawStream stream(stub.get(), deliveries, payload_bytes);
   stream.Wait();
   return static_cast<double>(deliveries) / absl::ToDoubleSeconds(absl::Now() - begin);
+}
+
+absl::StatusOr<RawHops> RawHops::Start(const std::string& bin, const std::string& folder,
+                                       const std::string& answer) {
+  const std::string file = absl::StrCat(folder, "/raw_answer");
+  std::ofstream(file, std::ios::binary) << answer;
+  std::unique_ptr<integration::ChildProcess> started;
+  const auto start = [&](const std::string& argument) -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(started, integration::ChildProcess::Start(
+                                  {.program = absl::StrCat(bin, "/tests/bench/raw/unary_hop_main"),
+                                   .arguments = {argument},
+                                   .input = true}));
+    ASSIGN_OR_RETURN(const auto line, started->AwaitLine("grpc ", absl::Seconds(20)));
+    return absl::StrCat("127.0.0.1:", absl::StripPrefix(line, "grpc "));
+  };
+  RawHops hops;
+  ASSIGN_OR_RETURN(const auto back, start(absl::StrCat("--answer=", file)));
+  hops.back_process_ = std::move(started);
+  ASSIGN_OR_RETURN(hops.front_, start(absl::StrCat("--next=", back)));
+  hops.front_process_ = std::move(started);
+  return hops;
 }
 
 double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight,

@@ -231,6 +231,17 @@ absl::Status DoorsStages::Prepare() {
   return FromGrpcStatus(stub->CreateSchedule(&context, request, &created));
 }
 
+absl::StatusOr<std::string> DoorsStages::GetBytes() const {
+  grpc::ClientContext context;
+  AddCredentials(caller_, context);
+  v1::GetScheduleRequest request;
+  request.set_name(kName);
+  v1::Schedule schedule;
+  const auto stub = v1::ScheduleService::NewStub(channel_);
+  RETURN_IF_ERROR(FromGrpcStatus(stub->GetSchedule(&context, request, &schedule)));
+  return schedule.SerializeAsString();
+}
+
 absl::StatusOr<double> DoorsStages::GetByGrpc(const DoorsLoad& load) const {
   const auto stub = v1::ScheduleService::NewStub(channel_);
   struct Get {

@@ -33,6 +33,8 @@ class DoorsStages {
   // Makes the schedule that is read.
   absl::Status Prepare();
 
+  // The bytes of the schedule that GetByGrpc reads.
+  absl::StatusOr<std::string> GetBytes() const;
   // Calls per second.
   absl::StatusOr<double> GetByGrpc(const DoorsLoad& load) const;
   absl::StatusOr<double> GetByRest(const DoorsLoad& load) const;

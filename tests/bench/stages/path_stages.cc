@@ -9,6 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/status_conversion.h"
+#include "escapement/v1/schedule_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/raw/raw_limits.h"
 #include "tests/integration/api_client.h"
@@ -20,10 +23,8 @@ constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // The handler's counter of events with a durable success.
 constexpr char kEndedCounter[] = "escapement_handler_succeeded_total";
 
-// How long after the ingest a stage's events fall due.
-constexpr absl::Duration kLead = absl::Seconds(2);
-// The same for stages that measure lateness. The disk must be done with the ingest, which writes
-// six times as much as the delivery.
+// How long after the ingest events fall due in stages that measure lateness. The disk must be done
+// with the ingest, which writes six times as much as the delivery.
 constexpr absl::Duration kQuietLead = absl::Seconds(15);
 constexpr double kTimersPerSecond = 1000;
 // Time to plan for the ingest of one event: the first guess, and the least. Later it is twice the
@@ -31,6 +32,13 @@ constexpr double kTimersPerSecond = 1000;
 constexpr absl::Duration kIngestTimeFirst = absl::Microseconds(30);
 constexpr absl::Duration kIngestTimeMin = absl::Microseconds(15);
 constexpr int kIngestTriesMax = 3;
+
+// Time to plan for the creation of one schedule.
+constexpr absl::Duration kScheduleTime = absl::Microseconds(300);
+
+void RunHook(const std::function<void()>& hook) {
+  if (hook != nullptr) hook();
+}
 
 absl::Duration StageMax(uint64_t events) {
   return absl::Seconds(60) + absl::Microseconds(100) * static_cast<int64_t>(events);
@@ -56,14 +64,60 @@ absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
     ingest.mode = v1::Event::UPSERT;
     ingest.due_time = [due](uint64_t i) { return due + absl::Minutes(1) + absl::Microseconds(i); };
   }
+  RunHook(options_.begin);
   ASSIGN_OR_RETURN(const auto took, Ingest(ingest));
+  RunHook(options_.end);
   return static_cast<double>(events) / absl::ToDoubleSeconds(took);
 }
 
 absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t events) {
   // All events are stored before the first is due.
-  ASSIGN_OR_RETURN(const auto stored, StoreBeforeDue(target, events, absl::ZeroDuration(), kLead));
+  ASSIGN_OR_RETURN(const auto stored,
+                   StoreBeforeDue(target, events, absl::ZeroDuration(), options_.lead));
+  BeginBefore(stored.begin);
   return RateOfAll(stored.ended_before, events);
+}
+
+absl::StatusOr<double> PathStages::OccurrencesRate(const v1::Target& target, uint64_t schedules) {
+  RETURN_IF_ERROR(receiver_->Clear());
+  ASSIGN_OR_RETURN(const auto ended_before, Ended());
+  // The first minute that begins after all of them are stored.
+  const absl::Time stored =
+      absl::Now() + options_.lead + kScheduleTime * static_cast<int64_t>(schedules);
+  const absl::CivilMinute due = absl::ToCivilMinute(stored, absl::UTCTimeZone()) + 1;
+  RETURN_IF_ERROR(CreateSchedules(target, schedules, due));
+  const absl::Time due_time = absl::FromCivil(due, absl::UTCTimeZone());
+  if (absl::Now() > due_time - kBeforeDue)
+    return absl::DeadlineExceededError("the schedules were not stored in time");
+  BeginBefore(due_time);
+  return RateOfAll(ended_before, schedules);
+}
+
+absl::Status PathStages::CreateSchedules(const v1::Target& target, uint64_t schedules,
+                                         absl::CivilMinute due) {
+  constexpr uint64_t kBatch = 1000;
+  const auto stub =
+      v1::ScheduleService::NewStub(NewChannelOf(bed_->caller(), bed_->front("master")));
+  const std::string cron =
+      absl::StrCat(due.minute(), " ", due.hour(), " ", due.day(), " ", due.month(), " *");
+  for (uint64_t made = 0; made < schedules; made += kBatch) {
+    v1::BatchCreateSchedulesRequest request;
+    request.set_parent("tenants/default");
+    for (uint64_t i = made; i < std::min(schedules, made + kBatch); ++i) {
+      v1::Schedule& schedule = *request.add_requests()->mutable_schedule();
+      schedule.set_cron(cron);
+      *schedule.mutable_target() = target;
+      schedule.set_payload(std::string(options_.payload_bytes, 'b'));
+    }
+    grpc::ClientContext context;
+    AddCredentials(bed_->caller(), context);
+    v1::BatchCreateSchedulesResponse response;
+    RETURN_IF_ERROR(FromGrpcStatus(stub->BatchCreateSchedules(&context, request, &response)));
+    for (const v1::ScheduleResult& result : response.results()) {
+      if (!result.has_schedule()) return absl::InternalError(result.ShortDebugString());
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t events) {
@@ -79,6 +133,7 @@ absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t
   schedule.mutable_delivery_timeout()->set_seconds(30);
   if (const auto created = client.CreateSchedule(id, schedule); !created.ok())
     return created.status();
+  RunHook(options_.begin);
   const absl::Time begin = absl::Now();
   if (const auto run = client.TriggerSchedule(id); !run.ok()) return run.status();
   const double trigger_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
@@ -134,6 +189,12 @@ absl::StatusOr<PathStages::Stored> PathStages::StoreBeforeDue(const v1::Target& 
   return absl::DeadlineExceededError("the ingest took longer than the time until the first is due");
 }
 
+void PathStages::BeginBefore(absl::Time due) const {
+  if (options_.begin == nullptr) return;
+  absl::SleepFor(due - kBeforeDue - absl::Now());
+  options_.begin();
+}
+
 absl::StatusOr<ReceiverCounts> PathStages::AwaitArrivals(uint64_t events) {
   const absl::Duration timeout = StageMax(events);
   const absl::Time deadline = absl::Now() + timeout;
@@ -169,6 +230,7 @@ absl::StatusOr<double> PathStages::RateOfAll(double ended_before, uint64_t event
   RETURN_IF_ERROR(AwaitEnded(ended, events));
   const absl::Time end =
       std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts.last_wall_micros));
+  RunHook(options_.end);
   return static_cast<double>(events) /
          absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts.first_wall_micros));
 }

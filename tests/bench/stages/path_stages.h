@@ -7,9 +7,11 @@
 #define TESTS_BENCH_STAGES_PATH_STAGES_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "escapement/v1/resources.pb.h"
 #include "tests/bench/beds/delivery_peers.h"
@@ -45,7 +47,15 @@ class PathStages {
  public:
   struct Options {
     size_t payload_bytes = 500;
+    // How long after its ingest the events of OneOffRate fall due.
+    absl::Duration lead = absl::Seconds(2);
+    // Called when the measured part of a rate begins and ends, unless null. A delivery begins
+    // kBeforeDue before its events are due, or with its trigger.
+    std::function<void()> begin = nullptr;
+    std::function<void()> end = nullptr;
   };
+  // Then handlers begin to load events, and emitters to emit those of schedules.
+  static constexpr absl::Duration kBeforeDue = absl::Seconds(11);
 
   // `bed`, which runs, and `receiver` outlive it.
   PathStages(const Options& options, PlatformBed* bed, ReceiverProcess* receiver);
@@ -56,6 +66,8 @@ class PathStages {
   // All one-off events fall due at one instant. Returns events per second, from the first arrival
   // until the last Done record is durable.
   absl::StatusOr<double> OneOffRate(const v1::Target& target, uint64_t events);
+  // As many schedules fire once, all at one instant. Returns events per second, as OneOffRate.
+  absl::StatusOr<double> OccurrencesRate(const v1::Target& target, uint64_t schedules);
   // One run of a schedule with this many events. The bed must not be secured.
   absl::StatusOr<RunResult> RunRate(const v1::Target& target, uint64_t events);
   // Lateness of one-off events that are due at evenly spread instants.
@@ -70,6 +82,10 @@ class PathStages {
   // Tries again if the machine took longer than expected.
   absl::StatusOr<Stored> StoreBeforeDue(const v1::Target& target, uint64_t events,
                                         absl::Duration step, absl::Duration lead);
+  // Stores schedules that fire at this minute (UTC), and once a year.
+  absl::Status CreateSchedules(const v1::Target& target, uint64_t schedules, absl::CivilMinute due);
+  // Calls Options::begin before the events fall due at `due`.
+  void BeginBefore(absl::Time due) const;
   // Waits until this many distinct events have arrived.
   absl::StatusOr<ReceiverCounts> AwaitArrivals(uint64_t events);
   // Waits until the handlers have durably ended this many events in all.
