@@ -37,7 +37,7 @@ int64_t UndeliveredOf(const Grant& grant) {
 
 }  // namespace
 
-void MergeAlike(std::vector<HeldRange>& ranges) {
+void MergeAlike(HeldRanges& ranges) {
   size_t last = 0;
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (Continues(ranges[last], ranges[i])) {
@@ -80,12 +80,13 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
   return grant;
 }
 
-std::string EncodeGrant(const Grant& grant) {
-  storage::v1::GrantRecord record = grant.record;
+std::string EncodeGrant(const Grant& grant, storage::v1::GrantRecord& scratch) {
+  storage::v1::GrantRecord& record = scratch;
+  record = grant.record;
   // Lends the event to the record for the duration of the write.
   record.unsafe_arena_set_allocated_event(
       const_cast<storage::v1::EventRecord*>(&grant.source->event));
-  record.set_uid(std::string(grant.source->uid.bytes()));
+  record.set_uid(grant.source->uid.bytes().data(), Uid::kBytes);
   record.set_occurrence(grant.source->occurrence);
   for (const HeldRange& range : grant.holders) {
     auto& holders = *record.add_holders();
@@ -147,7 +148,7 @@ void GrantSet::Changed(const Key& key, Entry& entry) {
   if (deadline != kNever) deadlines_.insert({deadline, key});
 }
 
-void GrantSet::Add(Grant grant) {
+void GrantSet::Add(Grant&& grant) {
   const Key key = grant.key();
   for (const HeldRange& range : grant.holders) {
     CountHeld(grant, static_cast<int64_t>(range.count));
@@ -161,8 +162,8 @@ void GrantSet::Add(Grant grant) {
   Changed(key, entry);
 }
 
-std::vector<HeldRange> GrantSet::Undelivered(const Key& key, uint64_t first, uint64_t count) const {
-  std::vector<HeldRange> undelivered;
+HeldRanges GrantSet::Undelivered(const Key& key, uint64_t first, uint64_t count) const {
+  HeldRanges undelivered;
   const Grant* grant = Find(key);
   if (grant == nullptr) return undelivered;
   for (const HeldRange& range : grant->holders) {
@@ -179,8 +180,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   Grant& grant = found->second.grant;
   const int64_t undelivered = UndeliveredOf(grant);
   const uint64_t end = first + std::min(count, kIndexMax - first);
-  std::vector<HeldRange> split;
-  split.reserve(grant.holders.size() + 2);
+  absl::InlinedVector<HeldRange, 4> split;
   const auto keep = [&split](const HeldRange& range) {
     if (range.count > 0) split.push_back(range);
   };
@@ -191,16 +191,16 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
     keep(within);
     keep(Cut(range, end, kIndexMax));
   }
-  MergeAlike(split);
-  grant.holders = std::move(split);
+  grant.holders.assign(split.begin(), split.end());
+  MergeAlike(grant.holders);
   const int64_t fewer = undelivered - UndeliveredOf(grant);
   CountUndelivered(grant, -fewer);
   Changed(key, found->second);
   return static_cast<uint64_t>(fewer);
 }
 
-std::vector<HeldRange> GrantSet::Remove(const Key& key, uint64_t first, uint64_t count) {
-  std::vector<HeldRange> removed;
+HeldRanges GrantSet::Remove(const Key& key, uint64_t first, uint64_t count) {
+  HeldRanges removed;
   ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
     removed.push_back(range);
     CountHeld(grant, -static_cast<int64_t>(std::exchange(range.count, 0)));
@@ -324,8 +324,8 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
   return events;
 }
 
-std::vector<HeldRange> GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
-  std::vector<HeldRange> over;
+HeldRanges GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
+  HeldRanges over;
   const Grant* grant = Find(key);
   if (grant == nullptr || grant->sleeps()) return over;
   for (const HeldRange& range : grant->holders) {

@@ -244,8 +244,9 @@ void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
       stalled_calls_.push_back(std::move(call));
       continue;
     }
-    for (const bool effect : call.effects)
-      (effect ? metrics.completions : metrics.completions_void).Increment();
+    const auto effects = static_cast<size_t>(absl::c_count(call.effects, true));
+    metrics.completions.Increment(effects);
+    metrics.completions_void.Increment(call.effects.size() - effects);
     round.answers.push_back({std::move(call.done), std::move(call.effects)});
   }
 }

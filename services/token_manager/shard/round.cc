@@ -1,5 +1,7 @@
 #include "services/token_manager/shard/round.h"
 
+#include <algorithm>
+
 #include "common/kv/group_parts.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
@@ -8,13 +10,23 @@ namespace escapement::token_manager {
 
 using kv::ColumnFamily;
 
-void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
-               storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
-  if (source.one_off()) return;
-  ChangeCounts(state, round, CountsKeyOf(source, state.shard),
-               [&](storage::v1::RunPartRecord& counts) {
-                 CountInSchedule(outcome, count, end_micros, counts);
-               });
+storage::v1::RunPartRecord* CountsToChange(PolicyShardState& state, Round& round,
+                                           const std::string& key) {
+  storage::v1::RunPartRecord* counts = state.parts.Find(key);
+  if (counts != nullptr) round.parts.insert(key);
+  return counts;
+}
+
+void CountEnds(PolicyShardState& state, Round& round,
+               const std::shared_ptr<const RowSource>& source, storage::v1::OutcomeKind outcome,
+               uint64_t count, int64_t end_micros) {
+  if (source->one_off()) return;
+  if (round.last_of_schedule.source != source) {
+    round.last_of_schedule = {source,
+                              CountsToChange(state, round, CountsKeyOf(*source, state.shard))};
+  }
+  if (round.last_of_schedule.record != nullptr)
+    CountInSchedule(outcome, count, end_micros, *round.last_of_schedule.record);
 }
 
 void PutRow(PolicyShardState& state, kv::Group& group, kv::Mutation row) {
@@ -27,14 +39,16 @@ kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros) {
                  policy.EncodeCounts(now_micros));
 }
 
-void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group) {
+void PutGrant(PolicyShardState& state, const PolicyState& policy, const Grant& grant,
+              kv::Group& group) {
   std::string key = EncodeGrantKey({.policy_shard = policy.policy_shard,
                                     .policy = policy.uid,
                                     .epoch = grant.epoch,
                                     .number = grant.number});
-  group.mutations.push_back(
-      grant.holders.empty() ? kv::Delete(ColumnFamily::kGrants, std::move(key))
-                            : kv::Put(ColumnFamily::kGrants, std::move(key), EncodeGrant(grant)));
+  group.mutations.push_back(grant.holders.empty()
+                                ? kv::Delete(ColumnFamily::kGrants, std::move(key))
+                                : kv::Put(ColumnFamily::kGrants, std::move(key),
+                                          EncodeGrant(grant, state.grant_scratch)));
 }
 
 void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group) {
@@ -44,13 +58,15 @@ void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group) 
 
 std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {
   std::map<Uid, kv::Mutation> counts;
-  for (const auto& [uid, grants] : round.touched) {
+  for (auto& [uid, grants] : round.touched) {
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
+    std::sort(grants.begin(), grants.end());
+    grants.erase(std::unique(grants.begin(), grants.end()), grants.end());
     for (const GrantSet::Key& key : grants) {
       const Grant* grant = policy->grants.Find(key);
       if (grant == nullptr) continue;
-      PutGrant(*policy, *grant, round.base);
+      PutGrant(state, *policy, *grant, round.base);
       if (!grant->holders.empty()) continue;
       state.UnpinCounts(*grant->source);
       policy->grants.Forget(key);

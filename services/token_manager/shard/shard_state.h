@@ -82,6 +82,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   LimitGates gates;
   Reservations reservations;
   RowReads reads;
+  storage::v1::GrantRecord grant_scratch;  // of EncodeGrant
   // Policies whose counts were in a group that was refused: the next round writes them.
   std::set<Uid> counts_due;
 
@@ -108,7 +109,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   template <typename Visit>
   void ForEachLimit(PolicyState& policy, const RowSource& source, Visit visit) {
     visit(policy, source.key(), source.weight);
-    for (const FurtherLimit& limit : source.further)
+    for (const FurtherLimit& limit : source.further())
       visit(FurtherPolicy(source, limit), limit.key, limit.weight);
   }
   // Forgets the policy if nothing of it waits or is held.
@@ -220,6 +221,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   }
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies_;
+  uint64_t policies_dropped_ = 0;
   std::deque<Uid> ready_;
   Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
