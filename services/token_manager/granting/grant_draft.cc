@@ -16,6 +16,15 @@ constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 
+// Without further limits, for which a handler has no use: they are put aside, not copied.
+std::string BytesToSend(storage::v1::EventRecord& event) {
+  google::protobuf::RepeatedPtrField<storage::v1::LimitRecord> aside;
+  if (event.throttle().more_size() > 0) aside.Swap(event.mutable_throttle()->mutable_more());
+  std::string bytes = event.SerializeAsString();
+  if (!aside.empty()) aside.Swap(event.mutable_throttle()->mutable_more());
+  return bytes;
+}
+
 }  // namespace
 
 using kv::ColumnFamily;
@@ -33,7 +42,7 @@ GrantDraft::Claim* GrantDraft::OpenClaim(std::optional<uint16_t> theirs) {
     Claim& open = claims_.back();
     const bool turn_over =
         open.events >= claim_events_turn_ || open.entry_count >= kClaimEntriesTurn;
-    if (open.entries.size() < kClaimBytesMax &&
+    if (open.record.size() < kClaimBytesMax &&
         (open.queue_shard == theirs || shards.Room(open.queue_shard, now_) > 0) &&
         (!turn_over || shards.NextWithRoom(open.queue_shard, now_) == open.queue_shard))
       return &open;
@@ -64,7 +73,10 @@ void GrantDraft::Make(PolicyState& policy, WaitingRow& row, uint64_t count,
   grant.record.set_return_due_micros(key_stays ? may_go - 1 : may_go);
   grant.record.set_grant_time_micros(micros_);
   SetClaim(claim, grant.record);
-  AddEntry(claim, policy.uid, grant, row.key(), const_cast<storage::v1::EventRecord&>(source.event),
+  std::string sent;  // only if it is not the whole event
+  if (source.shared_further != nullptr)
+    sent = BytesToSend(const_cast<storage::v1::EventRecord&>(source.event));
+  AddEntry(claim, policy.uid, grant, row.key(), sent.empty() ? EventBytesOf(source) : sent,
            grant.holders[0], judged);
   state_.PinCounts(source);
   TakeRate(policy, source, grant.key(), count, judged.definition->target_key, /*new_tokens=*/true);
@@ -77,7 +89,7 @@ void GrantDraft::Make(PolicyState& policy, WaitingRow& row, uint64_t count,
   }
   made_.push_back(
       {.name = grant.key(), .from = from, .count = count, .definition = judged.definition});
-  PutGrant(state_, policy, grant, group_);
+  PutGrant(policy, grant, group_);
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(row.key(), row, count);
 }
@@ -122,7 +134,7 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   storage::v1::EventRecord event = ReturnedEvents(source, range, /*tried_micros=*/0);
   AddEntry(claim, policy.uid, grant,
            WaitingKeyOf(state_.shard, policy.uid, source, range.first, record.return_due_micros()),
-           event, range, judged);
+           BytesToSend(event), range, judged);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
 }
@@ -136,7 +148,7 @@ void GrantDraft::SetClaim(const Claim& claim, storage::v1::GrantRecord& record) 
 }
 
 void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
-                          const std::string& event_key, storage::v1::EventRecord& event,
+                          const std::string& row_key, const std::string& event_bytes,
                           const HeldRange& range, const RowJudgement& judged) {
   ++claim.entry_count;
   claim.events += range.count;
@@ -146,28 +158,29 @@ void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
   const RowSource& source = *grant.source;
   if (judged.state != nullptr && states_required_.insert(source.uid).second)
     Require(StateUnchanged(source.uid, *judged.state), source.uid);
-  if (entry_scratch_.entries().empty()) entry_scratch_.add_entries()->add_ranges();
-  auto& entry = *entry_scratch_.mutable_entries(0);
-  entry.set_row_stays(source.one_off());
-  entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event) : event_key);
-  entry.set_claimed_version(grant.record.claimed_version());
-  auto& indices = *entry.mutable_ranges(0);
-  indices.set_first(range.first);
-  indices.set_count(range.count);
-  auto& ref = *entry.mutable_grant();
-  ref.set_policy_shard(state_.shard);
-  ref.set_policy_uid(policy.bytes().data(), Uid::kBytes);
-  ref.set_epoch(grant.epoch);
-  ref.set_number(grant.number);
-  ref.set_send_before_micros(grant.record.send_before_micros());
-  // A handler has no use for further limits: they are put aside while the entry is written.
-  google::protobuf::RepeatedPtrField<storage::v1::LimitRecord> aside;
-  if (event.throttle().more_size() > 0) aside.Swap(event.mutable_throttle()->mutable_more());
-  entry.unsafe_arena_set_allocated_event(&event);
-  // Records with one entry each, one behind the other, are the bytes of a record with all entries.
-  entry_scratch_.AppendToString(&claim.entries);
-  entry.unsafe_arena_release_event();
-  if (!aside.empty()) aside.Swap(event.mutable_throttle()->mutable_more());
+  using Entry = storage::v1::ClaimRecord::Entry;
+  using Ref = storage::v1::GrantRef;
+  using Indices = storage::v1::IndexRange;
+  RecordWriter indices(15), ref(64), entry(event_bytes.size() + 192);
+  indices.Number(Indices::kFirstFieldNumber, range.first)
+      .Number(Indices::kCountFieldNumber, range.count);
+  ref.Number(Ref::kPolicyShardFieldNumber, state_.shard)
+      .Bytes(Ref::kPolicyUidFieldNumber, policy.bytes())
+      .Number(Ref::kEpochFieldNumber, grant.epoch)
+      .Number(Ref::kNumberFieldNumber, grant.number)
+      .Number(Ref::kSendBeforeMicrosFieldNumber,
+              static_cast<uint64_t>(grant.record.send_before_micros()));
+  if (source.one_off()) {
+    entry.Bytes(Entry::kEventKeyFieldNumber, LimitedEventKey(source.uid, source.event));
+  } else {
+    entry.Bytes(Entry::kEventKeyFieldNumber, row_key);
+  }
+  entry.Message(Entry::kEventFieldNumber, event_bytes)
+      .Message(Entry::kRangesFieldNumber, indices.Take())
+      .Number(Entry::kRowStaysFieldNumber, source.one_off() ? 1 : 0)
+      .Number(Entry::kClaimedVersionFieldNumber, grant.record.claimed_version())
+      .Message(Entry::kGrantFieldNumber, ref.Take());
+  claim.record.Message(storage::v1::ClaimRecord::kEntriesFieldNumber, entry.Take());
 }
 
 void GrantDraft::Require(kv::Condition condition, const Uid& uid, const WaitingRow* row) {
@@ -198,8 +211,7 @@ bool GrantDraft::Close(kv::Group& out) {
   }
   for (const auto& [name, again] : again_) {
     const PolicyState& policy = *state_.Find(name.first);
-    if (const Grant* grant = policy.grants.Find(name.second))
-      PutGrant(state_, policy, *grant, group_);
+    if (const Grant* grant = policy.grants.Find(name.second)) PutGrant(policy, *grant, group_);
   }
   for (const auto& [uid, before] : rate_before_) {
     PolicyState& policy = *state_.Find(uid);
@@ -212,15 +224,16 @@ bool GrantDraft::Close(kv::Group& out) {
   }
   for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
   for (Claim& claim : claims_) {
-    storage::v1::ClaimRecord record;
-    record.set_claim_time_micros(micros_);
-    record.set_delivery_timeout_max_micros(claim.delivery_timeout_max_micros);
-    record.AppendToString(&claim.entries);
+    claim.record
+        .Number(storage::v1::ClaimRecord::kClaimTimeMicrosFieldNumber,
+                static_cast<uint64_t>(micros_))
+        .Number(storage::v1::ClaimRecord::kDeliveryTimeoutMaxMicrosFieldNumber,
+                static_cast<uint64_t>(claim.delivery_timeout_max_micros));
     mutations.push_back(kv::Put(
         ColumnFamily::kInflight,
         EncodeClaimKey(
             {.shard = claim.queue_shard, .epoch = state_.lease.epoch, .number = claim.number}),
-        std::move(claim.entries)));
+        claim.record.Take()));
   }
   out = std::exchange(group_, {});
   claims_.clear();

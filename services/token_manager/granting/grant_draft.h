@@ -16,9 +16,12 @@
 #include <vector>
 
 #include "common/records/row_judge.h"
+#include "services/token_manager/holding/record_writer.h"
 #include "services/token_manager/shard/round.h"
 
 namespace escapement::token_manager {
+
+inline constexpr size_t kClaimBytesUsual = 16 << 10;
 
 class GrantDraft {
  public:
@@ -26,7 +29,7 @@ class GrantDraft {
   struct Claim {
     uint16_t queue_shard = 0;
     uint64_t number = 0;
-    std::string entries = {};  // the bytes of a ClaimRecord that has only them
+    RecordWriter record = RecordWriter(kClaimBytesUsual);  // its entries
     int entry_count = 0;
     uint64_t events = 0;
     int64_t delivery_timeout_max_micros = 0;
@@ -76,11 +79,10 @@ class GrantDraft {
     storage::v1::GrantRecord former = {};
   };
   void SetClaim(const Claim& claim, storage::v1::GrantRecord& record) const;
-  // Puts events into the claim, on condition that their schedule is as it was judged. `event` is
-  // lent until the return.
-  void AddEntry(Claim& claim, const Uid& policy, const Grant& grant, const std::string& event_key,
-                storage::v1::EventRecord& event, const HeldRange& range,
-                const RowJudgement& judged);
+  // Puts events into the claim, on condition that their schedule is as it was judged. `row_key`:
+  // of the row in `waiting`.
+  void AddEntry(Claim& claim, const Uid& policy, const Grant& grant, const std::string& row_key,
+                const std::string& event_bytes, const HeldRange& range, const RowJudgement& judged);
   void Require(kv::Condition condition, const Uid& uid, const WaitingRow* row = nullptr);
   // Events go out. The counts of all their policies change. `new_tokens`: they had none.
   void TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name, uint64_t count,
@@ -111,8 +113,7 @@ class GrantDraft {
   std::map<std::pair<Uid, GrantSet::Key>, Again> again_;
   std::vector<Resend> resumed_;
   std::vector<TakenRow> rows_;
-  std::vector<Claim> claims_;               // the last one is open
-  storage::v1::ClaimRecord entry_scratch_;  // has one entry
+  std::vector<Claim> claims_;  // the last one is open
   uint64_t events_ = 0;
 };
 

@@ -9,9 +9,9 @@
 
 namespace escapement::token_manager {
 
-std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard) {
-  if (source.one_off()) return std::string();
-  return ScheduleCountsKey(source.uid, PolicyRunPart(policy_shard));
+const std::string& EventBytesOf(const RowSource& source) {
+  if (source.event_bytes.empty()) source.event.SerializeToString(&source.event_bytes);
+  return source.event_bytes;
 }
 
 namespace {
@@ -37,7 +37,7 @@ std::shared_ptr<const FurtherLimits> FurtherLimitsOf(const storage::v1::EventRec
 
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard,
-                                             const RowSource* other) {
+                                             const RowSource* other, absl::string_view bytes) {
   auto source = std::make_shared<RowSource>();
   if (HasRun(event))
     source->part_key =
@@ -45,9 +45,15 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, c
   source->weight = std::max<uint64_t>(event.throttle().weight(), 1);
   source->shared_further = FurtherLimitsOf(event, other);
   source->event = std::move(event);
+  source->event_bytes = std::string(bytes);
   source->uid = uid;
   source->group = source->one_off() ? Uid::FromBytes(source->event.wait_group()) : uid;
   source->occurrence = std::move(occurrence);
+  if (!source->one_off()) {
+    source->counts_key = other != nullptr && other->uid == uid
+                             ? other->counts_key
+                             : ScheduleCountsKey(uid, PolicyRunPart(policy_shard));
+  }
   return source;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/uid.h"
 #include "common/storage/waiting_table.h"
@@ -51,24 +52,28 @@ struct RowSource {
   std::string occurrence;
   Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
   std::string part_key;  // the run part in which the row counts; empty: none
-  uint64_t weight = 1;   // tokens of the policy that each event holds
+  std::string counts_key;  // the counts of all runs of its schedule; empty: a one-off event
+  uint64_t weight = 1;     // tokens of the policy that each event holds
   std::shared_ptr<const FurtherLimits> shared_further = nullptr;  // null: none
   absl::Span<const FurtherLimit> further() const {
     if (shared_further == nullptr) return {};
     return *shared_further;
   }
+  mutable std::string event_bytes = {};  // see EventBytesOf
   bool one_off() const { return WaitsAsOneOff(event); }
   // The key of the policy under which the events count.
   const std::string& key() const { return event.throttle().policy_key(); }
   // A free token of the policy is not enough for an event.
   bool several() const { return weight > 1 || shared_further != nullptr; }
 };
-// The key of the counts of all runs of its schedule; empty: it is of a one-off event.
-std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard);
-// `other`: a row of the same policy shard, whose further limits it shares if they are the same.
+// The event as grants and claims repeat it: as it was read, or serialized once.
+const std::string& EventBytesOf(const RowSource& source);
+// `other`: a row of the same policy shard. What is the same of both is taken from it. `bytes`: the
+// event's, if the caller has them.
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard,
-                                             const RowSource* other = nullptr);
+                                             const RowSource* other = nullptr,
+                                             absl::string_view bytes = {});
 
 // FurtherHolds: the tokens of policies that are held by events which wait under another policy, and
 // how many rows in memory need such a token.

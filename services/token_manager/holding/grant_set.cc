@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "services/token_manager/holding/record_writer.h"
+
 namespace escapement::token_manager {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kIndexMax = std::numeric_limits<uint64_t>::max();
+
+// As a varint has it: negative numbers take ten bytes.
+uint64_t Unsigned(int64_t value) { return static_cast<uint64_t>(value); }
 
 uint64_t EndOf(const HeldRange& range) { return range.first + range.count; }
 
@@ -80,28 +85,37 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
   return grant;
 }
 
-std::string EncodeGrant(const Grant& grant, storage::v1::GrantRecord& scratch) {
-  storage::v1::GrantRecord& record = scratch;
-  record = grant.record;
-  // Lends the event to the record for the duration of the write.
-  record.unsafe_arena_set_allocated_event(
-      const_cast<storage::v1::EventRecord*>(&grant.source->event));
-  record.set_uid(grant.source->uid.bytes().data(), Uid::kBytes);
-  record.set_occurrence(grant.source->occurrence);
+std::string EncodeGrant(const Grant& grant) {
+  using Record = storage::v1::GrantRecord;
+  using Holders = Record::Holders;
+  const Record& record = grant.record;
+  const std::string& event = EventBytesOf(*grant.source);
+  RecordWriter out(event.size() + 192);
+  out.Message(Record::kEventFieldNumber, event)
+      .Bytes(Record::kUidFieldNumber, grant.source->uid.bytes())
+      .Bytes(Record::kOccurrenceFieldNumber, grant.source->occurrence)
+      .Number(Record::kClaimedVersionFieldNumber, record.claimed_version())
+      .Number(Record::kGrantTimeMicrosFieldNumber, Unsigned(record.grant_time_micros()))
+      .Number(Record::kSendBeforeMicrosFieldNumber, Unsigned(record.send_before_micros()))
+      .Number(Record::kDeliveryTimeoutMicrosFieldNumber, Unsigned(record.delivery_timeout_micros()))
+      .Number(Record::kQueueShardFieldNumber, record.queue_shard())
+      .Number(Record::kClaimEpochFieldNumber, record.claim_epoch())
+      .Number(Record::kClaimNumberFieldNumber, record.claim_number());
   for (const HeldRange& range : grant.holders) {
-    auto& holders = *record.add_holders();
-    holders.set_first(range.first);
-    holders.set_count(range.count);
-    holders.set_delivered_time_micros(range.delivered_micros);
-    holders.set_expire_time_micros(range.expire_micros);
-    holders.set_overdue(range.overdue);
-    holders.set_dispatch_time_micros(range.dispatch_micros);
-    holders.set_status(range.status);
-    holders.set_lost_claims(range.lost_claims);
+    RecordWriter holders(15);
+    holders.Number(Holders::kFirstFieldNumber, range.first)
+        .Number(Holders::kCountFieldNumber, range.count)
+        .Number(Holders::kDeliveredTimeMicrosFieldNumber, Unsigned(range.delivered_micros))
+        .Number(Holders::kExpireTimeMicrosFieldNumber, Unsigned(range.expire_micros))
+        .Number(Holders::kOverdueFieldNumber, range.overdue ? 1 : 0)
+        .Number(Holders::kLostClaimsFieldNumber, range.lost_claims)
+        .Number(Holders::kDispatchTimeMicrosFieldNumber, Unsigned(range.dispatch_micros))
+        .Number(Holders::kStatusFieldNumber, Unsigned(range.status));
+    out.Message(Record::kHoldersFieldNumber, holders.Take());
   }
-  std::string bytes = record.SerializeAsString();
-  record.unsafe_arena_release_event();
-  return bytes;
+  return out.Number(Record::kReturnDueMicrosFieldNumber, Unsigned(record.return_due_micros()))
+      .Number(Record::kRetryAtMicrosFieldNumber, Unsigned(record.retry_at_micros()))
+      .Take();
 }
 
 GrantSet::~GrantSet() {

@@ -72,8 +72,7 @@ void MergeAlike(HeldRanges& ranges);
 // The grant as its record has it; nullopt if that makes no sense.
 std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
                                  const std::string& value);
-// `scratch`: of an earlier call, so that its memory is used again.
-std::string EncodeGrant(const Grant& grant, storage::v1::GrantRecord& scratch);
+std::string EncodeGrant(const Grant& grant);
 
 class GrantSet {
  public:

@@ -156,13 +156,15 @@ TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {
   set_.Deliver({1, 1}, 3, 2, 50, 60);
   set_.Remove({1, 1}, 8, 1);
   const Grant& grant = *set_.Find({1, 1});
-  storage::v1::GrantRecord scratch;
-  const std::optional<Grant> read = DecodeGrant(3, 1, 1, EncodeGrant(grant, scratch));
+  const std::optional<Grant> read = DecodeGrant(3, 1, 1, EncodeGrant(grant));
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->holders, grant.holders);
   EXPECT_EQ(read->source->uid, grant.source->uid);
   EXPECT_FALSE(read->source->part_key.empty());
   EXPECT_EQ(read->record.SerializeAsString(), grant.record.SerializeAsString());
+  storage::v1::GrantRecord record;
+  ASSERT_TRUE(record.ParseFromString(EncodeGrant(grant)));
+  EXPECT_EQ(record.SerializeAsString(), EncodeGrant(grant));
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "no record").has_value());
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "").has_value());
 }

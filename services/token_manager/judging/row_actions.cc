@@ -168,7 +168,7 @@ void RowActions::End(Group& group, const WaitingRow& row, const RowJudgement& ju
     return part;
   };
   if (outcome == storage::v1::OUTCOME_KIND_FAILED && !source.one_off()) {
-    if (auto* counts = counts_to_change(CountsKeyOf(source, state_.shard)))
+    if (auto* counts = counts_to_change(source.counts_key))
       CountInSchedule(outcome, row.left(), round.micros, *counts);
   }
   auto* part = source.part_key.empty() ? nullptr : counts_to_change(source.part_key);

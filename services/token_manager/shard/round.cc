@@ -22,8 +22,7 @@ void CountEnds(PolicyShardState& state, Round& round,
                uint64_t count, int64_t end_micros) {
   if (source->one_off()) return;
   if (round.last_of_schedule.source != source) {
-    round.last_of_schedule = {source,
-                              CountsToChange(state, round, CountsKeyOf(*source, state.shard))};
+    round.last_of_schedule = {source, CountsToChange(state, round, source->counts_key)};
   }
   if (round.last_of_schedule.record != nullptr)
     CountInSchedule(outcome, count, end_micros, *round.last_of_schedule.record);
@@ -39,16 +38,14 @@ kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros) {
                  policy.EncodeCounts(now_micros));
 }
 
-void PutGrant(PolicyShardState& state, const PolicyState& policy, const Grant& grant,
-              kv::Group& group) {
+void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group) {
   std::string key = EncodeGrantKey({.policy_shard = policy.policy_shard,
                                     .policy = policy.uid,
                                     .epoch = grant.epoch,
                                     .number = grant.number});
-  group.mutations.push_back(grant.holders.empty()
-                                ? kv::Delete(ColumnFamily::kGrants, std::move(key))
-                                : kv::Put(ColumnFamily::kGrants, std::move(key),
-                                          EncodeGrant(grant, state.grant_scratch)));
+  group.mutations.push_back(
+      grant.holders.empty() ? kv::Delete(ColumnFamily::kGrants, std::move(key))
+                            : kv::Put(ColumnFamily::kGrants, std::move(key), EncodeGrant(grant)));
 }
 
 void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group) {
@@ -66,7 +63,7 @@ std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {
     for (const GrantSet::Key& key : grants) {
       const Grant* grant = policy->grants.Find(key);
       if (grant == nullptr) continue;
-      PutGrant(state, *policy, *grant, round.base);
+      PutGrant(*policy, *grant, round.base);
       if (!grant->holders.empty()) continue;
       state.UnpinCounts(*grant->source);
       policy->grants.Forget(key);

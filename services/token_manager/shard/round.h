@@ -91,8 +91,7 @@ void PutRow(PolicyShardState& state, kv::Group& group, kv::Mutation row);
 std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round);
 
 kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros);
-void PutGrant(PolicyShardState& state, const PolicyState& policy, const Grant& grant,
-              kv::Group& group);
+void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group);
 void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group);
 
 }  // namespace escapement::token_manager

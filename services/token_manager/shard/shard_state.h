@@ -82,7 +82,6 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   LimitGates gates;
   Reservations reservations;
   RowReads reads;
-  storage::v1::GrantRecord grant_scratch;  // of EncodeGrant
   // Policies whose counts were in a group that was refused: the next round writes them.
   std::set<Uid> counts_due;
 
@@ -217,7 +216,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   void ForEachCounts(const RowSource& source, Visit visit) const {
     if (source.one_off()) return;
     if (!source.part_key.empty()) visit(source.part_key);
-    visit(CountsKeyOf(source, shard));
+    visit(source.counts_key);
   }
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies_;

@@ -134,7 +134,7 @@ bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const s
   WaitingOwner owner = WaitingOwnerOf(decoded);
   WaitingRow row(decoded,
                  RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence),
-                             decoded.policy_shard, neighbour),
+                             decoded.policy_shard, neighbour, value),
                  read_seq);
   RowGroup& group = at == groups_.end() ? groups_[group_key] : at->second;
   const auto place = behind ? group.rows.end() : group.rows.lower_bound(key);
