@@ -16,14 +16,13 @@ constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 
-// Without further limits, which a handler does not need: they are put aside, not copied.
-storage::v1::EventRecord EventToSend(const RowSource& source) {
-  if (source.further.empty()) return source.event;
-  auto& more = *const_cast<RowSource&>(source).event.mutable_throttle()->mutable_more();
-  auto aside = std::move(more);
-  storage::v1::EventRecord event = source.event;
-  more = std::move(aside);
-  return event;
+// Without further limits, for which a handler has no use: they are put aside, not copied.
+std::string BytesToSend(storage::v1::EventRecord& event) {
+  google::protobuf::RepeatedPtrField<storage::v1::LimitRecord> aside;
+  if (event.throttle().more_size() > 0) aside.Swap(event.mutable_throttle()->mutable_more());
+  std::string bytes = event.SerializeAsString();
+  if (!aside.empty()) aside.Swap(event.mutable_throttle()->mutable_more());
+  return bytes;
 }
 
 }  // namespace
@@ -42,8 +41,8 @@ GrantDraft::Claim* GrantDraft::OpenClaim(std::optional<uint16_t> theirs) {
   if (!claims_.empty()) {
     Claim& open = claims_.back();
     const bool turn_over =
-        open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
-    if (open.bytes < kClaimBytesMax &&
+        open.events >= claim_events_turn_ || open.entry_count >= kClaimEntriesTurn;
+    if (open.record.size() < kClaimBytesMax &&
         (open.queue_shard == theirs || shards.Room(open.queue_shard, now_) > 0) &&
         (!turn_over || shards.NextWithRoom(open.queue_shard, now_) == open.queue_shard))
       return &open;
@@ -57,7 +56,7 @@ GrantDraft::Claim* GrantDraft::OpenClaim(std::optional<uint16_t> theirs) {
   return &claims_.back();
 }
 
-void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
+void GrantDraft::Make(PolicyState& policy, WaitingRow& row, uint64_t count,
                       const RowJudgement& judged, Claim& claim) {
   const RowSource& source = *row.source();
   const int64_t may_go = ToMicros(row.key_time());
@@ -74,21 +73,25 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   grant.record.set_return_due_micros(key_stays ? may_go - 1 : may_go);
   grant.record.set_grant_time_micros(micros_);
   SetClaim(claim, grant.record);
-  AddEntry(claim, policy.uid, grant, key, EventToSend(source), grant.holders[0], judged);
-  // It may be cancelled until it is granted.
-  if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
+  std::string sent;  // only if it is not the whole event
+  if (source.shared_further != nullptr)
+    sent = BytesToSend(const_cast<storage::v1::EventRecord&>(source.event));
+  AddEntry(claim, policy.uid, grant, row.key(), sent.empty() ? EventBytesOf(source) : sent,
+           grant.holders[0], judged);
   state_.PinCounts(source);
   TakeRate(policy, source, grant.key(), count, judged.definition->target_key, /*new_tokens=*/true);
   CountInRun(source, count);
-  changes_.try_emplace(
-      {policy.uid, grant.key()},
-      Change{.source = grant.source,
-             .target = judged.definition->target_key,
-             .row_key = &rows_.try_emplace(key, TakenRow{policy.uid, &row}).first->first,
-             .count = count});
-  ++new_grants_;
+  const TakenRow from{policy.uid, &row};
+  if (!row.busy()) {  // else this commit has a grant of it already
+    rows_.push_back(from);
+    // It may be cancelled until it is granted.
+    if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, row.key()), policy.uid, &row);
+  }
+  made_.push_back(
+      {.name = grant.key(), .from = from, .count = count, .definition = judged.definition});
+  PutGrant(policy, grant, group_);
   policy.grants.Add(std::move(grant));
-  policy.waiting.Grant(key, row, count);
+  policy.waiting.Grant(row.key(), row, count);
 }
 
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
@@ -121,17 +124,17 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   const RowSource& source = *grant.source;
   const std::string& target = judged.definition->target_key;
   storage::v1::GrantRecord record = grant.record;
-  changes_.try_emplace({policy.uid, name},
-                       Change{.source = grant.source, .target = target, .former = record});
+  again_.try_emplace({policy.uid, name}, Again{grant.source, judged.definition, record});
   if (grant.sleeps()) {
     record.set_grant_time_micros(micros_);
     TakeRate(policy, source, name, range.count, target, /*new_tokens=*/false);
   }
   SetClaim(claim, record);
   policy.grants.SetClaim(name, record);
+  storage::v1::EventRecord event = ReturnedEvents(source, range, /*tried_micros=*/0);
   AddEntry(claim, policy.uid, grant,
            WaitingKeyOf(state_.shard, policy.uid, source, range.first, record.return_due_micros()),
-           ReturnedEvents(source, range, /*tried_micros=*/0), range, judged);
+           BytesToSend(event), range, judged);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
 }
@@ -145,37 +148,43 @@ void GrantDraft::SetClaim(const Claim& claim, storage::v1::GrantRecord& record) 
 }
 
 void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
-                          std::string event_key, storage::v1::EventRecord event,
+                          const std::string& row_key, const std::string& event_bytes,
                           const HeldRange& range, const RowJudgement& judged) {
-  claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
+  ++claim.entry_count;
   claim.events += range.count;
   events_ += range.count;
-  claim.record.set_delivery_timeout_max_micros(
-      std::max(claim.record.delivery_timeout_max_micros(), grant.record.delivery_timeout_micros()));
-  auto& entry = *claim.record.add_entries();
+  claim.delivery_timeout_max_micros =
+      std::max(claim.delivery_timeout_max_micros, grant.record.delivery_timeout_micros());
   const RowSource& source = *grant.source;
   if (judged.state != nullptr && states_required_.insert(source.uid).second)
     Require(StateUnchanged(source.uid, *judged.state), source.uid);
-  entry.set_row_stays(source.one_off());
-  entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event)
-                                       : std::move(event_key));
-  // A handler has no use for them.
-  if (event.has_throttle()) event.mutable_throttle()->clear_more();
-  *entry.mutable_event() = std::move(event);
-  entry.set_claimed_version(grant.record.claimed_version());
-  auto& indices = *entry.add_ranges();
-  indices.set_first(range.first);
-  indices.set_count(range.count);
-  auto& ref = *entry.mutable_grant();
-  ref.set_policy_shard(state_.shard);
-  ref.set_policy_uid(std::string(policy.bytes()));
-  ref.set_epoch(grant.epoch);
-  ref.set_number(grant.number);
-  ref.set_send_before_micros(grant.record.send_before_micros());
+  using Entry = storage::v1::ClaimRecord::Entry;
+  using Ref = storage::v1::GrantRef;
+  using Indices = storage::v1::IndexRange;
+  RecordWriter indices(15), ref(64), entry(event_bytes.size() + 192);
+  indices.Number(Indices::kFirstFieldNumber, range.first)
+      .Number(Indices::kCountFieldNumber, range.count);
+  ref.Number(Ref::kPolicyShardFieldNumber, state_.shard)
+      .Bytes(Ref::kPolicyUidFieldNumber, policy.bytes())
+      .Number(Ref::kEpochFieldNumber, grant.epoch)
+      .Number(Ref::kNumberFieldNumber, grant.number)
+      .Number(Ref::kSendBeforeMicrosFieldNumber,
+              static_cast<uint64_t>(grant.record.send_before_micros()));
+  if (source.one_off()) {
+    entry.Bytes(Entry::kEventKeyFieldNumber, LimitedEventKey(source.uid, source.event));
+  } else {
+    entry.Bytes(Entry::kEventKeyFieldNumber, row_key);
+  }
+  entry.Message(Entry::kEventFieldNumber, event_bytes)
+      .Message(Entry::kRangesFieldNumber, indices.Take())
+      .Number(Entry::kRowStaysFieldNumber, source.one_off() ? 1 : 0)
+      .Number(Entry::kClaimedVersionFieldNumber, grant.record.claimed_version())
+      .Message(Entry::kGrantFieldNumber, ref.Take());
+  claim.record.Message(storage::v1::ClaimRecord::kEntriesFieldNumber, entry.Take());
 }
 
-void GrantDraft::Require(kv::Condition condition, const Uid& uid, std::string row) {
-  required_.push_back({.cf = condition.cf, .uid = uid, .row = std::move(row)});
+void GrantDraft::Require(kv::Condition condition, const Uid& uid, const WaitingRow* row) {
+  required_.push_back({.cf = condition.cf, .uid = uid, .row = row});
   group_.conditions.push_back(std::move(condition));
 }
 
@@ -195,13 +204,12 @@ void GrantDraft::CountInRun(const RowSource& source, uint64_t count) {
 bool GrantDraft::Close(kv::Group& out) {
   if (claims_.empty()) return false;
   std::vector<kv::Mutation>& mutations = group_.mutations;
-  for (const auto& [key, taken] : rows_) {
-    const WaitingRow& row = *taken.row;
-    mutations.push_back(
-        row.left() == 0 ? kv::Delete(ColumnFamily::kWaiting, key)
-                        : kv::Put(ColumnFamily::kWaiting, key, row.Record().SerializeAsString()));
+  for (const auto& [policy, row] : rows_) {
+    mutations.push_back(row->left() == 0 ? kv::Delete(ColumnFamily::kWaiting, row->key())
+                                         : kv::Put(ColumnFamily::kWaiting, row->key(),
+                                                   row->Record().SerializeAsString()));
   }
-  for (const auto& [name, change] : changes_) {
+  for (const auto& [name, again] : again_) {
     const PolicyState& policy = *state_.Find(name.first);
     if (const Grant* grant = policy.grants.Find(name.second)) PutGrant(policy, *grant, group_);
   }
@@ -216,12 +224,16 @@ bool GrantDraft::Close(kv::Group& out) {
   }
   for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
   for (Claim& claim : claims_) {
-    claim.record.set_claim_time_micros(micros_);
+    claim.record
+        .Number(storage::v1::ClaimRecord::kClaimTimeMicrosFieldNumber,
+                static_cast<uint64_t>(micros_))
+        .Number(storage::v1::ClaimRecord::kDeliveryTimeoutMaxMicrosFieldNumber,
+                static_cast<uint64_t>(claim.delivery_timeout_max_micros));
     mutations.push_back(kv::Put(
         ColumnFamily::kInflight,
         EncodeClaimKey(
             {.shard = claim.queue_shard, .epoch = state_.lease.epoch, .number = claim.number}),
-        claim.record.SerializeAsString()));
+        claim.record.Take()));
   }
   out = std::exchange(group_, {});
   claims_.clear();
@@ -232,20 +244,36 @@ void GrantDraft::Applied() {
   TokenManagerMetrics& metrics = state_.core.metrics;
   metrics.granted.Increment(events_);
   for (const Resend& resend : resumed_) metrics.resent.Increment(resend.count);
-  for (const auto& [key, taken] : rows_) {
-    PolicyState& policy = *state_.Find(taken.policy);
-    WaitingRow& row = *taken.row;
-    if (row.left() == 0) state_.reads.NoteDeleted(key, row.read_seq());
-    state_.MayReadOn(policy, row.group());
-    if (policy.waiting.SettleGrant(key, row)) state_.ReadBack(policy, key);
+  std::vector<std::pair<Uid, GroupKey>> groups;  // some more than once
+  for (const TakenRow& taken : rows_) {
+    const WaitingRow& row = *taken.row;
+    if (groups.empty() || groups.back() != std::pair(taken.policy, row.group()))
+      groups.emplace_back(taken.policy, row.group());
+    if (row.left() == 0) state_.reads.NoteDeleted(row.key(), row.read_seq());
+    Settle(taken);
+  }
+  for (const auto& [uid, group] : groups) {
+    PolicyState& policy = *state_.Find(uid);
+    state_.MayReadOn(policy, group);
     state_.Revisit(policy);
   }
 }
 
+void GrantDraft::Settle(const TakenRow& taken) {
+  PolicyState& policy = *state_.Find(taken.policy);
+  // The row may be gone after that, and its key with it.
+  const std::string rewritten = taken.row->rewritten() ? taken.row->key() : std::string();
+  if (policy.waiting.SettleGrant(taken.row->key(), *taken.row)) state_.ReadBack(policy, rewritten);
+}
+
 void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
   state_.core.metrics.grants_refused.Increment();
-  for (auto each = changes_.rbegin(); each != changes_.rend(); ++each)
-    TakeBack(*state_.Find(each->first.first), each->first.second, each->second);
+  for (auto made = made_.rbegin(); made != made_.rend(); ++made) TakeBack(*made);
+  for (const auto& [name, again] : again_) {
+    PolicyState& policy = *state_.Find(name.first);
+    policy.grants.SetClaim(name.second, again.former);
+    if (again.former.retry_at_micros() != 0) VoidProbe(policy, *again.source, *again.definition);
+  }
   for (const auto& [name, rate] : key_rate_before_)
     state_.Find(name.first)->key_rates.Set(name.second, rate);
   for (const auto& [key, before] : parts_before_) {
@@ -259,42 +287,43 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     state_.Revisit(policy);
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
-  for (const auto& [key, taken] : rows_) {
-    PolicyState& policy = *state_.Find(taken.policy);
-    if (policy.waiting.SettleGrant(key, *taken.row)) state_.ReadBack(policy, key);
-  }
+  std::vector<std::pair<PolicyState*, std::string>> read_back;
   for (size_t i = 0; i < required_.size(); ++i) {
     if (failed_condition < required_.size() && i != failed_condition) continue;
     const Required& required = required_[i];
     PolicyState* policy = state_.Find(required.uid);
     if (required.cf == ColumnFamily::kWaiting) {
-      state_.ReadBack(*policy, required.row);
+      read_back.emplace_back(policy, required.row->key());
     } else if (required.cf != ColumnFamily::kPolicies) {
       state_.core.cache.ForgetState(required.uid);
     } else if (policy != nullptr) {
       state_.ReadAgain(*policy);
     }
   }
+  for (const TakenRow& taken : rows_) Settle(taken);
+  for (const auto& [policy, key] : read_back) state_.ReadBack(*policy, key);
 }
 
-void GrantDraft::TakeBack(PolicyState& policy, GrantSet::Key name, const Change& change) {
-  if (change.former.has_value()) {
-    policy.grants.SetClaim(name, *change.former);
-    if (change.former->retry_at_micros() == 0) return;
-  } else {
-    if (policy.grants.Find(name) != nullptr) state_.UnpinCounts(*change.source);
-    policy.grants.Forget(name);
-    const auto take = [&](PolicyState& of, const std::string& key, uint64_t weight) {
-      const uint64_t tokens = std::min(of.counts.granted(), change.count * weight);
-      of.counts.set_granted(of.counts.granted() - tokens);
-      state_.OpenLimits(of.uid, key);
-    };
-    state_.ForEachLimit(policy, *change.source, take);
-    policy.waiting.Ungrant(*change.row_key, change.count);
-  }
+void GrantDraft::TakeBack(const Made& made) {
+  PolicyState& policy = *state_.Find(made.from.policy);
+  const RowSource& source = *made.from.row->source();
+  if (policy.grants.Find(made.name) != nullptr) state_.UnpinCounts(source);
+  policy.grants.Forget(made.name);
+  const auto take = [&](PolicyState& of, const std::string& key, uint64_t weight) {
+    const uint64_t tokens = std::min(of.counts.granted(), made.count * weight);
+    of.counts.set_granted(of.counts.granted() - tokens);
+    state_.OpenLimits(of.uid, key);
+  };
+  state_.ForEachLimit(policy, source, take);
+  policy.waiting.Ungrant(made.from.row->key(), made.count);
+  VoidProbe(policy, source, *made.definition);
+}
+
+void GrantDraft::VoidProbe(const PolicyState& policy, const RowSource& source,
+                           const CachedDefinition& definition) {
   const absl::Time now = state_.core.client.NowLow();
-  state_.core.backoff.OnProbeVoid(change.target, now);
-  state_.core.backoff.OnProbeVoid(PausedKey(policy.uid, change.source->key()), now);
+  state_.core.backoff.OnProbeVoid(definition.target_key, now);
+  state_.core.backoff.OnProbeVoid(PausedKey(policy.uid, source.key()), now);
 }
 
 }  // namespace escapement::token_manager

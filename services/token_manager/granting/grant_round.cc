@@ -97,7 +97,7 @@ bool GrantRound::Visit(PolicyState& policy) {
   const auto passed_over = [&](const QueuedSlice& first) { return PassedOver(policy, first); };
   queue.BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
-  std::string refused_row;
+  const WaitingRow* refused_row = nullptr;
   while (!Full() && !actions_.full()) {
     const uint64_t free = policy.FreeTokens();
     const uint64_t allowed = free > 0 ? policy.rate.Allowed(now_) : 0;
@@ -117,12 +117,12 @@ bool GrantRound::Visit(PolicyState& policy) {
       policy.grant_next = std::min(policy.grant_next, queue.NextEligible(now) - kGrantLead);
       return false;
     }
-    const std::string key = turn->slice->key;
+    const WaitingRow* row = turn->slice->row;
     const uint64_t taken = Take(policy, *turn, tokens);
     if (no_room_) return true;
     budget -= std::min(budget, taken);
     // A row that is not granted now stands aside or has left the queue.
-    if (taken == 0 && key == std::exchange(refused_row, key)) return false;
+    if (taken == 0 && row == std::exchange(refused_row, row)) return false;
     if (policy.fetching.size() > kFetchingMax) return false;
   }
   return true;
@@ -280,9 +280,9 @@ void GrantRound::WakeOpened() {
 }
 
 uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens) {
-  const std::string key = turn.slice->key;
   uint64_t count = std::min(turn.count, tokens);
   WaitingRow* row = turn.slice->row;
+  const std::string& key = row->key();
   const RowSource& source = *row->source();
   const RowJudgement judged = Judge(state_, policy, source);
   if (judged.action == RowJudgement::Action::kFetch) return 0;
@@ -328,7 +328,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, now_));
   state_.core.metrics.wait_seconds.Observe(
       std::max(0.0, absl::ToDoubleSeconds(now_ - turn.slice->due)), count);
-  draft_.Make(policy, key, *row, count, judged, *claim);
+  draft_.Make(policy, *row, count, judged, *claim);
   state_.OpenLimits(state_.reservations.Remove({policy.uid, group}));
   return count;
 }

@@ -17,7 +17,7 @@ using storage::v1::GrantReportRecord;
 
 constexpr char kHoldExpired[] = "hold_expired";
 
-uint64_t Sum(const std::vector<HeldRange>& ranges, bool undelivered_only) {
+uint64_t Sum(const HeldRanges& ranges, bool undelivered_only) {
   uint64_t sum = 0;
   for (const HeldRange& range : ranges)
     sum += undelivered_only && range.delivered_micros != 0 ? 0 : range.count;
@@ -54,9 +54,10 @@ const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
 
 TokenRelease::Named TokenRelease::Find(const Entry& entry) {
   if (entry.policy_uid().size() != Uid::kBytes) return {};
-  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
-  if (policy == nullptr) return {};
-  return {.policy = policy, .grant = policy->grants.Find({entry.epoch(), entry.number()})};
+  if (last_ == nullptr || last_->uid.bytes() != entry.policy_uid())
+    last_ = state_.Find(Uid::FromBytes(entry.policy_uid()));
+  if (last_ == nullptr) return {};
+  return {.policy = last_, .grant = last_->grants.Find({entry.epoch(), entry.number()})};
 }
 
 bool TokenRelease::CanApply(const Entry& entry) {
@@ -137,7 +138,7 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
   if (entry.kind() != GrantReportRecord::FAILED && entry.kind() != GrantReportRecord::RETRY &&
       entry.kind() != GrantReportRecord::RETURNED) {
     // It shows that the events were delivered, if that was unknown.
-    CountDelivered(*grant.source, Sum(released.ranges, /*undelivered_only=*/true));
+    CountDelivered(grant, Sum(released.ranges, /*undelivered_only=*/true));
     // A consumer gives tokens back, by a call or by an answer that says the work is done.
     if (entry.kind() != GrantReportRecord::SUCCEEDED ||
         grant.source->event.throttle().on_release()) {
@@ -152,7 +153,7 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
       break;
     case GrantReportRecord::RETRY:
       Retry(released, end, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
-            end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : end.complete_micros);
+            end.attempt.begin_micros != 0 ? end.attempt.begin_micros : end.complete_micros);
       break;
     case GrantReportRecord::RETURNED:
       policy.counts.set_returned(policy.counts.returned() + released.events);
@@ -212,7 +213,8 @@ void TokenRelease::AddRows(const Released& released, size_t text_bytes) {
 }
 
 void TokenRelease::Touch(PolicyState& policy, const Grant& grant) {
-  round_.touched[policy.uid].insert(grant.key());
+  std::vector<GrantSet::Key>& touched = round_.touched[policy.uid];
+  if (touched.empty() || touched.back() != grant.key()) touched.push_back(grant.key());
   state_.MakeReady(policy);
 }
 
@@ -233,7 +235,7 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
                         of.released_last = round_.now;
                       });
   state_.core.metrics.released.Increment(released.events);
-  ChangePart(state_, round_, *grant.source, [&](auto& part) {
+  ChangePart(state_, round_, grant.source, [&](auto& part) {
     part.set_running(part.running() - std::min(part.running(), released.events));
   });
   return released;
@@ -252,13 +254,13 @@ bool TokenRelease::Mark(PolicyState& policy, const Grant& grant, const Entry& en
                                   round_.micros + hold);
   }
   state_.core.metrics.delivered.Increment(marked.delivered);
-  CountDelivered(*grant.source, marked.delivered);
+  CountDelivered(grant, marked.delivered);
   return marked.effect;
 }
 
-void TokenRelease::CountDelivered(const RowSource& source, uint64_t events) {
+void TokenRelease::CountDelivered(const Grant& grant, uint64_t events) {
   if (events == 0) return;
-  ChangePart(state_, round_, source,
+  ChangePart(state_, round_, grant.source,
              [&](auto& part) { part.set_delivered(part.delivered() + events); });
 }
 
@@ -274,21 +276,18 @@ bool TokenRelease::Resent(PolicyState& policy, const Grant& grant, const Entry& 
 }
 
 void TokenRelease::Ended(const Released& released, EndedRange end) {
-  const RowSource& source = *released.grant.source;
+  const std::shared_ptr<const RowSource>& source = released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
   if (!succeeded) {
     const CachedDefinition* definition = DefinitionOf(released.grant);
     if (definition != nullptr && definition->record != nullptr)
       end.schedule_id = definition->record->schedule_id();
     const std::string* payload =
-        source.one_off() ? state_.payloads.Find(LimitedEventKey(source.uid, source.event))
-                         : nullptr;
+        source->one_off() ? state_.payloads.Find(LimitedEventKey(source->uid, source->event))
+                          : nullptr;
     if (payload != nullptr) end.payload = *payload;  // CanApply and Expire have asked
-    AddRows(released, end.reason.size() + end.attempt.answer().size() + end.payload.size());
+    AddRows(released, end.reason.size() + end.attempt.answer.size() + end.payload.size());
   }
-  const size_t first_end = round_.ends.size();
-  for (const HeldRange& range : released.ranges)
-    round_.ends.push_back(EndOf(end, released.grant, range));
   TokenManagerMetrics& metrics = state_.core.metrics;
   (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
   CountEnds(state_, round_, source, end.outcome, released.events, end.complete_micros);
@@ -299,19 +298,25 @@ void TokenRelease::Ended(const Released& released, EndedRange end) {
       part.set_failed(part.failed() + released.events);
     }
     part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.complete_micros));
-    for (size_t i = first_end; i < round_.ends.size(); ++i) NoteForReport(round_.ends[i], part);
   });
+  for (const HeldRange& range : released.ranges) {
+    EndedRange of_range =
+        EndOf(&range == &released.ranges.back() ? std::move(end) : end, released.grant, range);
+    ChangePart(state_, round_, source, [&](auto& part) { NoteForReport(of_range, part); });
+    if (round_.ends.empty() || !Join(round_.ends.back(), of_range))
+      round_.ends.push_back(std::move(of_range));
+  }
 }
 
 void TokenRelease::Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
                          int64_t tried_micros) {
-  AddRows(released, end.attempt.answer().size());
+  AddRows(released, end.attempt.answer.size());
   for (const HeldRange& range : released.ranges) {
     PutRetries(released, range, released.policy.keeps_tokens(),
                RetryEvent(EndOf(end, released.grant, range), tried_micros), retry_at_micros);
   }
   state_.core.metrics.retries.Increment(released.events);
-  ChangePart(state_, round_, *released.grant.source,
+  ChangePart(state_, round_, released.grant.source,
              [&](auto& part) { part.set_retries(part.retries() + released.events); });
 }
 
@@ -327,7 +332,7 @@ void TokenRelease::Failed(const Released& released, const EndedRange& end) {
             : std::nullopt;
   for (const HeldRange& range : released.ranges) {
     const int64_t delivered = range.delivered_micros != 0 ? range.delivered_micros : round_.micros;
-    const int64_t tried = end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : delivered;
+    const int64_t tried = end.attempt.begin_micros != 0 ? end.attempt.begin_micros : delivered;
     HeldRange event_range = range;
     event_range.count = 1;
     for (; event_range.first < range.first + range.count; ++event_range.first) {
@@ -401,7 +406,7 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
   grant.record.clear_claim_epoch();
   grant.record.clear_claim_number();
   state_.PinCounts(*grant.source);
-  ChangePart(state_, round_, *grant.source,
+  ChangePart(state_, round_, grant.source,
              [&](auto& part) { part.set_running(part.running() + 1); });
   state_.ForEachLimit(policy, *grant.source,
                       [&](PolicyState& of, const std::string&, uint64_t weight) {
@@ -443,7 +448,7 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
       PutRetries(released, range, /*keep_tokens=*/true, event, ToMicros(round_.now + kSleepsOn));
     return;
   }
-  std::vector<HeldRange> waiting;
+  HeldRanges waiting;
   for (const HeldRange& range : released.ranges) {
     waiting.push_back(
         {.first = range.first, .count = range.count, .lost_claims = range.lost_claims});
@@ -457,7 +462,7 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
                    ReturnedEvents(*grant.source, range, tried_micros).SerializeAsString()));
   }
   if (grant.source->event.attempts() > 0) return;
-  ChangePart(state_, round_, *grant.source, [&](auto& part) {
+  ChangePart(state_, round_, grant.source, [&](auto& part) {
     part.set_granted(part.granted() - std::min(part.granted(), released.events));
   });
 }
@@ -496,7 +501,7 @@ void TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       EndedRange end{.outcome = storage::v1::OUTCOME_KIND_FAILED,
                      .complete_micros = round_.micros,
                      .reason = kHoldExpired};
-      end.attempt.set_kind(AttemptRecord::UNKNOWN);
+      end.attempt.kind = AttemptRecord::UNKNOWN;
       Failed(released, end);
     }
   }

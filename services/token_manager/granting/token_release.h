@@ -53,7 +53,7 @@ class TokenRelease {
   struct Released {
     PolicyState& policy;
     const Grant& grant;
-    std::vector<HeldRange> ranges = {};
+    HeldRanges ranges = {};
     uint64_t events = 0;
   };
   struct Named {
@@ -80,7 +80,7 @@ class TokenRelease {
   bool ApplyTo(PolicyState& policy, const Grant& grant, const Entry& entry);
   // Events are delivered, or their hold time is extended.
   bool Mark(PolicyState& policy, const Grant& grant, const Entry& entry);
-  void CountDelivered(const RowSource& source, uint64_t events);
+  void CountDelivered(const Grant& grant, uint64_t events);
   bool Resent(PolicyState& policy, const Grant& grant, const Entry& entry);
   void Ended(const Released& released, EndedRange end);
   void Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
@@ -106,6 +106,7 @@ class TokenRelease {
   PolicyShardState& state_;
   Round& round_;
   std::deque<Resend>& resends_;
+  PolicyState* last_ = nullptr;  // that an entry has named
   bool no_room_ = false;
 };
 

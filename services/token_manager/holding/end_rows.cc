@@ -35,8 +35,13 @@ bool SameRun(const EndedRange& a, const EndedRange& b) {
 bool Continues(const EndedRange& a, const EndedRange& b) {
   return a.outcome == b.outcome && a.outcome != storage::v1::OUTCOME_KIND_FAILED &&
          a.first + a.count == b.first && a.attempts == b.attempts && a.version == b.version &&
-         a.reason == b.reason && a.output == b.output && a.attempt.kind() == b.attempt.kind() &&
-         a.attempt.status() == b.attempt.status() && SameRun(a, b);
+         a.reason == b.reason && a.output == b.output && a.attempt.kind == b.attempt.kind &&
+         a.attempt.status == b.attempt.status && SameRun(a, b);
+}
+
+// What the row of an event that waits again says of its last attempt.
+std::string ErrorOf(const EndedRange& end) {
+  return end.attempt.kind == AttemptRecord::ACCEPTED ? std::string() : end.reason;
 }
 
 void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
@@ -47,19 +52,19 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   done.set_outcome(end.outcome);
   done.set_reason(end.reason);
   done.set_attempts(end.attempts);
-  done.set_dispatch_time_micros(end.attempt.begin_micros());
+  done.set_dispatch_time_micros(end.attempt.begin_micros);
   done.set_complete_time_micros(end.complete_micros);
   if (end.version != 0) done.set_version(end.version);
   if (end.source->one_off() && event.event_id().empty()) done.set_lane(kLaneLimited);
   done.set_output(end.output);
-  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) {
-    done.set_status(end.attempt.status());
+  if (end.attempt.kind != AttemptRecord::KIND_UNSPECIFIED) {
+    done.set_status(end.attempt.status);
     if (end.outcome != storage::v1::OUTCOME_KIND_SUCCEEDED) {
-      done.set_answer(end.attempt.answer());
-      done.set_last_attempt(end.attempt.kind());
+      done.set_answer(end.attempt.answer);
+      done.set_last_attempt(end.attempt.kind);
     }
-    const int64_t duration = end.attempt.duration_micros();
-    if (slice.count == 1 && duration != end.complete_micros - end.attempt.begin_micros())
+    const int64_t duration = end.attempt.duration_micros;
+    if (slice.count == 1 && duration != end.complete_micros - end.attempt.begin_micros)
       done.set_last_duration_micros(duration);
   }
   std::string key = EncodeDoneKey({.shard = shard,
@@ -76,7 +81,17 @@ EventRecord RecordOfOne(const EndedRange& end, absl::string_view error) {
   event.set_attempts(end.attempts);
   event.clear_lost_claims();
   event.set_last_error(CleanText(error, kErrorBytesMax));
-  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(end.attempt, event);
+  if (end.attempt.kind != AttemptRecord::KIND_UNSPECIFIED) {
+    AttemptRecord attempt;
+    attempt.set_number(end.attempts);
+    attempt.set_begin_micros(end.attempt.begin_micros);
+    attempt.set_duration_micros(end.attempt.duration_micros);
+    attempt.set_kind(end.attempt.kind);
+    attempt.set_status(end.attempt.status);
+    attempt.set_error(ErrorOf(end));
+    attempt.set_answer(end.attempt.answer);
+    RememberAttempt(std::move(attempt), event);
+  }
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   // Keeps the version that was sent, so that the next attempt need not be judged again.
   if (!event.triggered() && end.version != 0) event.set_version(end.version);
@@ -118,24 +133,24 @@ EndedRange ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_micr
                  .attempts = entry.attempts(),
                  .complete_micros = entry.time_micros() != 0 ? entry.time_micros() : now_micros,
                  .reason = std::string(CleanText(entry.reason(), kReasonBytesMax))};
-  end.attempt.set_kind(entry.attempt());
-  end.attempt.set_begin_micros(entry.dispatch_time_micros());
-  end.attempt.set_status(entry.status());
+  end.attempt.kind = entry.attempt();
+  end.attempt.begin_micros = entry.dispatch_time_micros();
+  end.attempt.status = entry.status();
   switch (entry.kind()) {
     case GrantReportRecord::SUCCEEDED:
     case GrantReportRecord::COMPLETED:
     case GrantReportRecord::RELEASED:
       end.outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
-      end.attempt.set_kind(AttemptRecord::ACCEPTED);
+      end.attempt.kind = AttemptRecord::ACCEPTED;
       end.output = entry.output();
       break;
     case GrantReportRecord::COMPLETION_FAILED:
     case GrantReportRecord::COMPLETION_FAILED_FINALLY:
       // The target accepted the event, but the work failed.
-      end.attempt.set_kind(AttemptRecord::FAILED);
+      end.attempt.kind = AttemptRecord::FAILED;
       [[fallthrough]];
     default:
-      end.attempt.set_answer(entry.output());
+      end.attempt.answer = entry.output();
   }
   return end;
 }
@@ -146,22 +161,17 @@ EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range
   reported.first = range.first;
   reported.count = range.count;
   if (reported.attempts == 0) reported.attempts = grant.source->event.attempts() + 1;
-  AttemptRecord& attempt = reported.attempt;
-  attempt.set_number(reported.attempts);
-  if (attempt.kind() == AttemptRecord::ACCEPTED) {
-    attempt.clear_answer();
-  } else {
-    attempt.set_error(reported.reason);
-  }
-  if (attempt.begin_micros() != 0) {
-    attempt.set_duration_micros(reported.complete_micros - attempt.begin_micros());
+  LastAttempt& attempt = reported.attempt;
+  if (attempt.kind == AttemptRecord::ACCEPTED) attempt.answer.clear();
+  if (attempt.begin_micros != 0) {
+    attempt.duration_micros = reported.complete_micros - attempt.begin_micros;
   } else if (range.dispatch_micros != 0) {
-    attempt.set_begin_micros(range.dispatch_micros);
-    attempt.set_duration_micros(range.delivered_micros - range.dispatch_micros);
-    attempt.set_status(range.status);
+    attempt.begin_micros = range.dispatch_micros;
+    attempt.duration_micros = range.delivered_micros - range.dispatch_micros;
+    attempt.status = range.status;
   } else {
-    attempt.set_begin_micros(range.delivered_micros);
-    attempt.clear_status();
+    attempt.begin_micros = range.delivered_micros;
+    attempt.status = 0;
   }
   return reported;
 }
@@ -169,15 +179,22 @@ EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range
 void NoteForReport(const EndedRange& end, storage::v1::RunPartRecord& part) {
   if (end.attempts == 0) part.set_never_started(part.never_started() + end.count);
   const EventRecord& event = end.source->event;
-  if (end.attempt.begin_micros() == 0 || event.run_count() <= 1) return;
+  if (end.attempt.begin_micros == 0 || event.run_count() <= 1) return;
   // Other runs do without the slowest events: each commit writes them with the part.
   if (!event.throttle().has_window() && !event.run_kept()) return;
-  const int64_t duration = end.complete_micros - end.attempt.begin_micros();
+  const int64_t duration = end.complete_micros - end.attempt.begin_micros;
   // Most ends are faster than the ten slowest ones.
   if (part.slowest_size() == kSlowestMax &&
       duration <= part.slowest(kSlowestMax - 1).duration_micros())
     return;
   NoteSlow(IndexSlice{.first = end.first, .count = end.count}, duration, part);
+}
+
+bool Join(EndedRange& end, const EndedRange& next) {
+  if (!Continues(end, next)) return false;
+  end.count += next.count;
+  end.complete_micros = next.complete_micros;
+  return true;
 }
 
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
@@ -195,11 +212,7 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
   for (size_t i = 0; i < sorted.size();) {
     EndedRange& end = *sorted[i];
     size_t next = i + 1;
-    while (next < sorted.size() && Continues(end, *sorted[next])) {
-      end.count += sorted[next]->count;
-      end.complete_micros = sorted[next]->complete_micros;
-      ++next;
-    }
+    while (next < sorted.size() && Join(end, *sorted[next])) ++next;
     i = next;
     if (end.source->one_off()) {
       EndOneOff(end, mutations);
@@ -236,7 +249,7 @@ std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSour
 }
 
 EventRecord RetryEvent(const EndedRange& end, int64_t tried_micros) {
-  EventRecord event = RecordOfOne(end, end.attempt.error());
+  EventRecord event = RecordOfOne(end, ErrorOf(end));
   NoteTried(tried_micros, event);
   return event;
 }

@@ -16,6 +16,15 @@
 
 namespace escapement::token_manager {
 
+// The last attempt of events; an AttemptRecord is made of it only where a row repeats it.
+struct LastAttempt {
+  storage::v1::AttemptRecord::Kind kind = storage::v1::AttemptRecord::KIND_UNSPECIFIED;  // none
+  int32_t status = 0;
+  int64_t begin_micros = 0;
+  int64_t duration_micros = 0;
+  std::string answer = {};  // only for failures
+};
+
 // Events [first, first + count) of a run have ended; or an attempt of them has.
 struct EndedRange {
   std::shared_ptr<const RowSource> source = nullptr;
@@ -27,8 +36,7 @@ struct EndedRange {
   int64_t complete_micros = 0;
   std::string reason = {};
   std::string output = {};
-  // The last attempt; its answer only for failures. Empty: there was none.
-  storage::v1::AttemptRecord attempt = {};
+  LastAttempt attempt = {};
   // Only for failures, for their dead letters: the schedule, or the payload of a one-off event.
   std::string schedule_id = {};
   std::string payload = {};
@@ -44,6 +52,10 @@ EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range
 
 // Notes in the part of the run what its report says of the end.
 void NoteForReport(const EndedRange& end, storage::v1::RunPartRecord& part);
+
+// Adds `next` to `end` if it is an end of the same kind and of the events behind it; false: it is
+// not.
+bool Join(EndedRange& end, const EndedRange& next);
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
 // shards; of failures one for each event, with its dead letter. Changes `ends`.

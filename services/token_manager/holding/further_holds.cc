@@ -9,29 +9,51 @@
 
 namespace escapement::token_manager {
 
-std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard) {
-  if (source.one_off()) return std::string();
-  return ScheduleCountsKey(source.uid, PolicyRunPart(policy_shard));
+const std::string& EventBytesOf(const RowSource& source) {
+  if (source.event_bytes.empty()) source.event.SerializeToString(&source.event_bytes);
+  return source.event_bytes;
 }
 
-std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
-                                             std::string occurrence, uint16_t policy_shard) {
+namespace {
+
+std::shared_ptr<const FurtherLimits> FurtherLimitsOf(const storage::v1::EventRecord& event,
+                                                     const RowSource* other) {
+  if (event.throttle().more().empty()) return nullptr;
+  if (other != nullptr && other->event.tenant() == event.tenant() &&
+      SameLimits(other->event.throttle(), event.throttle()))
+    return other->shared_further;
+  auto further = std::make_shared<FurtherLimits>();
+  further->reserve(static_cast<size_t>(event.throttle().more_size()));
+  for (const storage::v1::LimitRecord& limit : event.throttle().more()) {
+    further->push_back({.policy = PolicyUid(event.tenant(), limit.policy_id()),
+                        .policy_id = limit.policy_id(),
+                        .key = limit.policy_key(),
+                        .weight = std::max<uint64_t>(limit.weight(), 1)});
+  }
+  return further;
+}
+
+}  // namespace
+
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard,
+                                             const RowSource* other, absl::string_view bytes) {
   auto source = std::make_shared<RowSource>();
   if (HasRun(event))
     source->part_key =
         RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
   source->weight = std::max<uint64_t>(event.throttle().weight(), 1);
-  source->further.reserve(static_cast<size_t>(event.throttle().more_size()));
-  for (const storage::v1::LimitRecord& limit : event.throttle().more()) {
-    source->further.push_back({.policy = PolicyUid(event.tenant(), limit.policy_id()),
-                               .policy_id = limit.policy_id(),
-                               .key = limit.policy_key(),
-                               .weight = std::max<uint64_t>(limit.weight(), 1)});
-  }
+  source->shared_further = FurtherLimitsOf(event, other);
   source->event = std::move(event);
+  source->event_bytes = std::string(bytes);
   source->uid = uid;
   source->group = source->one_off() ? Uid::FromBytes(source->event.wait_group()) : uid;
   source->occurrence = std::move(occurrence);
+  if (!source->one_off()) {
+    source->counts_key = other != nullptr && other->uid == uid
+                             ? other->counts_key
+                             : ScheduleCountsKey(uid, PolicyRunPart(policy_shard));
+  }
   return source;
 }
 
@@ -46,7 +68,7 @@ FurtherHold& FurtherHolds::HoldOf(const FurtherLimit& limit) {
 
 void FurtherHolds::Hold(const RowSource& source, int64_t events) {
   if (events == 0) return;
-  for (const FurtherLimit& limit : source.further) {
+  for (const FurtherLimit& limit : source.further()) {
     FurtherHold& hold = HoldOf(limit);
     const auto of_key = hold.held_of.try_emplace(limit.key, 0).first;
     const int64_t tokens = events * static_cast<int64_t>(limit.weight);
@@ -59,7 +81,7 @@ void FurtherHolds::Hold(const RowSource& source, int64_t events) {
 }
 
 void FurtherHolds::CountRows(const RowSource& source, int64_t rows) {
-  for (const FurtherLimit& limit : source.further) {
+  for (const FurtherLimit& limit : source.further()) {
     FurtherHold& hold = HoldOf(limit);
     hold.rows += rows;
     CHECK_GE(hold.rows, 0);

@@ -11,11 +11,15 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/base/uid.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::token_manager {
+
+class PolicyState;
 
 // FurtherHold: what events that wait under other policies hold of one policy, and need of it.
 struct FurtherHold {
@@ -34,7 +38,12 @@ struct FurtherLimit {
   uint64_t weight = 1;
   // Where FurtherHolds has counted last.
   mutable std::shared_ptr<FurtherHold> hold = nullptr;
+  // What PolicyShardState::FurtherPolicy has found last. Valid while the shard has dropped as many
+  // policies as then.
+  mutable PolicyState* state = nullptr;
+  mutable uint64_t state_drops = 0;
 };
+using FurtherLimits = std::vector<FurtherLimit>;
 
 // The row that events were taken from; shared by its grants.
 struct RowSource {
@@ -43,18 +52,28 @@ struct RowSource {
   std::string occurrence;
   Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
   std::string part_key;  // the run part in which the row counts; empty: none
-  uint64_t weight = 1;   // tokens of the policy that each event holds
-  std::vector<FurtherLimit> further = {};
+  std::string counts_key;  // the counts of all runs of its schedule; empty: a one-off event
+  uint64_t weight = 1;     // tokens of the policy that each event holds
+  std::shared_ptr<const FurtherLimits> shared_further = nullptr;  // null: none
+  absl::Span<const FurtherLimit> further() const {
+    if (shared_further == nullptr) return {};
+    return *shared_further;
+  }
+  mutable std::string event_bytes = {};  // see EventBytesOf
   bool one_off() const { return WaitsAsOneOff(event); }
   // The key of the policy under which the events count.
   const std::string& key() const { return event.throttle().policy_key(); }
   // A free token of the policy is not enough for an event.
-  bool several() const { return weight > 1 || !further.empty(); }
+  bool several() const { return weight > 1 || shared_further != nullptr; }
 };
-// The key of the counts of all runs of its schedule; empty: it is of a one-off event.
-std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard);
-std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
-                                             std::string occurrence, uint16_t policy_shard);
+// The event as grants and claims repeat it: as it was read, or serialized once.
+const std::string& EventBytesOf(const RowSource& source);
+// `other`: a row of the same policy shard. What is the same of both is taken from it. `bytes`: the
+// event's, if the caller has them.
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard,
+                                             const RowSource* other = nullptr,
+                                             absl::string_view bytes = {});
 
 // FurtherHolds: the tokens of policies that are held by events which wait under another policy, and
 // how many rows in memory need such a token.

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "services/token_manager/holding/record_writer.h"
+
 namespace escapement::token_manager {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kIndexMax = std::numeric_limits<uint64_t>::max();
+
+// As a varint has it: negative numbers take ten bytes.
+uint64_t Unsigned(int64_t value) { return static_cast<uint64_t>(value); }
 
 uint64_t EndOf(const HeldRange& range) { return range.first + range.count; }
 
@@ -37,7 +42,7 @@ int64_t UndeliveredOf(const Grant& grant) {
 
 }  // namespace
 
-void MergeAlike(std::vector<HeldRange>& ranges) {
+void MergeAlike(HeldRanges& ranges) {
   size_t last = 0;
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (Continues(ranges[last], ranges[i])) {
@@ -81,26 +86,36 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
 }
 
 std::string EncodeGrant(const Grant& grant) {
-  storage::v1::GrantRecord record = grant.record;
-  // Lends the event to the record for the duration of the write.
-  record.unsafe_arena_set_allocated_event(
-      const_cast<storage::v1::EventRecord*>(&grant.source->event));
-  record.set_uid(std::string(grant.source->uid.bytes()));
-  record.set_occurrence(grant.source->occurrence);
+  using Record = storage::v1::GrantRecord;
+  using Holders = Record::Holders;
+  const Record& record = grant.record;
+  const std::string& event = EventBytesOf(*grant.source);
+  RecordWriter out(event.size() + 192);
+  out.Message(Record::kEventFieldNumber, event)
+      .Bytes(Record::kUidFieldNumber, grant.source->uid.bytes())
+      .Bytes(Record::kOccurrenceFieldNumber, grant.source->occurrence)
+      .Number(Record::kClaimedVersionFieldNumber, record.claimed_version())
+      .Number(Record::kGrantTimeMicrosFieldNumber, Unsigned(record.grant_time_micros()))
+      .Number(Record::kSendBeforeMicrosFieldNumber, Unsigned(record.send_before_micros()))
+      .Number(Record::kDeliveryTimeoutMicrosFieldNumber, Unsigned(record.delivery_timeout_micros()))
+      .Number(Record::kQueueShardFieldNumber, record.queue_shard())
+      .Number(Record::kClaimEpochFieldNumber, record.claim_epoch())
+      .Number(Record::kClaimNumberFieldNumber, record.claim_number());
   for (const HeldRange& range : grant.holders) {
-    auto& holders = *record.add_holders();
-    holders.set_first(range.first);
-    holders.set_count(range.count);
-    holders.set_delivered_time_micros(range.delivered_micros);
-    holders.set_expire_time_micros(range.expire_micros);
-    holders.set_overdue(range.overdue);
-    holders.set_dispatch_time_micros(range.dispatch_micros);
-    holders.set_status(range.status);
-    holders.set_lost_claims(range.lost_claims);
+    RecordWriter holders(15);
+    holders.Number(Holders::kFirstFieldNumber, range.first)
+        .Number(Holders::kCountFieldNumber, range.count)
+        .Number(Holders::kDeliveredTimeMicrosFieldNumber, Unsigned(range.delivered_micros))
+        .Number(Holders::kExpireTimeMicrosFieldNumber, Unsigned(range.expire_micros))
+        .Number(Holders::kOverdueFieldNumber, range.overdue ? 1 : 0)
+        .Number(Holders::kLostClaimsFieldNumber, range.lost_claims)
+        .Number(Holders::kDispatchTimeMicrosFieldNumber, Unsigned(range.dispatch_micros))
+        .Number(Holders::kStatusFieldNumber, Unsigned(range.status));
+    out.Message(Record::kHoldersFieldNumber, holders.Take());
   }
-  std::string bytes = record.SerializeAsString();
-  record.unsafe_arena_release_event();
-  return bytes;
+  return out.Number(Record::kReturnDueMicrosFieldNumber, Unsigned(record.return_due_micros()))
+      .Number(Record::kRetryAtMicrosFieldNumber, Unsigned(record.retry_at_micros()))
+      .Take();
 }
 
 GrantSet::~GrantSet() {
@@ -147,7 +162,7 @@ void GrantSet::Changed(const Key& key, Entry& entry) {
   if (deadline != kNever) deadlines_.insert({deadline, key});
 }
 
-void GrantSet::Add(Grant grant) {
+void GrantSet::Add(Grant&& grant) {
   const Key key = grant.key();
   for (const HeldRange& range : grant.holders) {
     CountHeld(grant, static_cast<int64_t>(range.count));
@@ -161,8 +176,8 @@ void GrantSet::Add(Grant grant) {
   Changed(key, entry);
 }
 
-std::vector<HeldRange> GrantSet::Undelivered(const Key& key, uint64_t first, uint64_t count) const {
-  std::vector<HeldRange> undelivered;
+HeldRanges GrantSet::Undelivered(const Key& key, uint64_t first, uint64_t count) const {
+  HeldRanges undelivered;
   const Grant* grant = Find(key);
   if (grant == nullptr) return undelivered;
   for (const HeldRange& range : grant->holders) {
@@ -179,8 +194,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   Grant& grant = found->second.grant;
   const int64_t undelivered = UndeliveredOf(grant);
   const uint64_t end = first + std::min(count, kIndexMax - first);
-  std::vector<HeldRange> split;
-  split.reserve(grant.holders.size() + 2);
+  absl::InlinedVector<HeldRange, 4> split;
   const auto keep = [&split](const HeldRange& range) {
     if (range.count > 0) split.push_back(range);
   };
@@ -191,16 +205,16 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
     keep(within);
     keep(Cut(range, end, kIndexMax));
   }
-  MergeAlike(split);
-  grant.holders = std::move(split);
+  grant.holders.assign(split.begin(), split.end());
+  MergeAlike(grant.holders);
   const int64_t fewer = undelivered - UndeliveredOf(grant);
   CountUndelivered(grant, -fewer);
   Changed(key, found->second);
   return static_cast<uint64_t>(fewer);
 }
 
-std::vector<HeldRange> GrantSet::Remove(const Key& key, uint64_t first, uint64_t count) {
-  std::vector<HeldRange> removed;
+HeldRanges GrantSet::Remove(const Key& key, uint64_t first, uint64_t count) {
+  HeldRanges removed;
   ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
     removed.push_back(range);
     CountHeld(grant, -static_cast<int64_t>(std::exchange(range.count, 0)));
@@ -324,8 +338,8 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
   return events;
 }
 
-std::vector<HeldRange> GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
-  std::vector<HeldRange> over;
+HeldRanges GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
+  HeldRanges over;
   const Grant* grant = Find(key);
   if (grant == nullptr || grant->sleeps()) return over;
   for (const HeldRange& range : grant->holders) {

@@ -13,12 +13,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -50,12 +51,15 @@ struct HeldRange {
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };
 
+// Most grants have one range.
+using HeldRanges = absl::InlinedVector<HeldRange, 1>;
+
 struct Grant {
   uint64_t epoch = 0;
   uint64_t number = 0;
   std::shared_ptr<const RowSource> source = nullptr;
   storage::v1::GrantRecord record = {};  // without its row (event, uid, occurrence) and holders
-  std::vector<HeldRange> holders = {};   // ascending, disjoint
+  HeldRanges holders = {};               // ascending, disjoint
 
   std::pair<uint64_t, uint64_t> key() const { return {epoch, number}; }
   // It has no claim until its next attempt; see GrantSet::WakeAt.
@@ -63,7 +67,7 @@ struct Grant {
 };
 
 // Neighbours that say the same become one.
-void MergeAlike(std::vector<HeldRange>& ranges);
+void MergeAlike(HeldRanges& ranges);
 
 // The grant as its record has it; nullopt if that makes no sense.
 std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
@@ -83,14 +87,14 @@ class GrantSet {
   GrantSet& operator=(const GrantSet&) = delete;
 
   // It is not there yet, and has a holder.
-  void Add(Grant grant);
+  void Add(Grant&& grant);
   // nullptr: there is none. Until the next change.
   const Grant* Find(const Key& key) const;
 
   // The events of these `count` that hold a token and are not known to be delivered.
-  std::vector<HeldRange> Undelivered(const Key& key, uint64_t first, uint64_t count) const;
+  HeldRanges Undelivered(const Key& key, uint64_t first, uint64_t count) const;
   // Ranges that are held; they hold no more. A grant without holders is kept until Forget.
-  std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
+  HeldRanges Remove(const Key& key, uint64_t first, uint64_t count);
   struct Marked {
     uint64_t delivered = 0;  // events that were not known to be delivered before
     bool effect = false;
@@ -147,7 +151,7 @@ class GrantSet {
   std::vector<Key> DueBy(int64_t now_micros, size_t grants_max) const;
   // The ranges of a grant whose hold time has passed (without those marked as overdue already) if
   // `delivered`, else those that are silent.
-  std::vector<HeldRange> Expired(const Key& key, int64_t now_micros, bool delivered) const;
+  HeldRanges Expired(const Key& key, int64_t now_micros, bool delivered) const;
 
  private:
   struct Entry {
@@ -170,7 +174,7 @@ class GrantSet {
   const int64_t slack_micros_;
   Totals* const totals_;
   std::map<Key, Entry> entries_;
-  std::set<std::pair<int64_t, Key>> deadlines_;
+  absl::btree_set<std::pair<int64_t, Key>> deadlines_;
   uint64_t held_ = 0;
   absl::flat_hash_map<std::string, uint64_t> held_of_;  // by key of the policy; none is 0
   bool any_overdue_ = false;                            // or there were

@@ -33,7 +33,7 @@ TEST_F(GrantSetTest, AHolderIsRemovedOnce) {
   EXPECT_TRUE(set_.Remove({1, 1}, 12, 3).empty());
   EXPECT_EQ(set_.held(), 7);
   EXPECT_TRUE(set_.Remove({1, 2}, 12, 3).empty());
-  const std::vector<HeldRange> rest = set_.Remove({1, 1}, 0, ~uint64_t{0});
+  const HeldRanges rest = set_.Remove({1, 1}, 0, ~uint64_t{0});
   ASSERT_EQ(rest.size(), 2);
   EXPECT_EQ(rest[0].first, 10);
   EXPECT_EQ(rest[0].count, 2);
@@ -68,7 +68,7 @@ TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
 TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   Grant grant = GrantOf(1, 4, 1);
   grant.record.set_retry_at_micros(3000);
-  set_.Add(grant);
+  set_.Add(std::move(grant));
   EXPECT_EQ(set_.held(), 1);
   EXPECT_EQ(totals_.undelivered, 0);
   EXPECT_EQ(set_.NextDeadline(), 3000);
@@ -162,6 +162,9 @@ TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {
   EXPECT_EQ(read->source->uid, grant.source->uid);
   EXPECT_FALSE(read->source->part_key.empty());
   EXPECT_EQ(read->record.SerializeAsString(), grant.record.SerializeAsString());
+  storage::v1::GrantRecord record;
+  ASSERT_TRUE(record.ParseFromString(EncodeGrant(grant)));
+  EXPECT_EQ(record.SerializeAsString(), EncodeGrant(grant));
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "no record").has_value());
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "").has_value());
 }

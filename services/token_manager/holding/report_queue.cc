@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "common/base/key_codec.h"
 
 namespace escapement::token_manager {
@@ -32,6 +33,20 @@ void CompletionInbox::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   dropped = std::exchange(calls_, {});
+}
+
+ReportQueue::ParsedReport::ParsedReport(const std::string& value)
+    : record(google::protobuf::Arena::CreateMessage<storage::v1::GrantReportRecord>(&arena)),
+      broken(!record->ParseFromString(value)),
+      news(!broken && absl::c_all_of(record->entries(), [](const auto& entry) {
+        return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
+      })) {
+  if (broken) record->Clear();
+}
+
+const ReportQueue::ParsedReport& ReportQueue::Report::Parsed() {
+  if (parsed == nullptr) parsed = std::make_unique<ParsedReport>(value);
+  return *parsed;
 }
 
 void ReportQueue::Add(const std::string& key, Report report) {

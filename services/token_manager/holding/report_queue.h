@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "common/kv/kv_store.h"
 #include "common/tokens/token_door.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "google/protobuf/arena.h"
 
 namespace escapement::token_manager {
 
@@ -69,11 +71,20 @@ class ReportQueue {
   // Nothing is known of the reports from `begin` on.
   ReportQueue(std::string begin, size_t rows_max) : rows_max_(rows_max), end_(std::move(begin)) {}
 
+  struct ParsedReport {
+    explicit ParsedReport(const std::string& value);
+    google::protobuf::Arena arena;
+    storage::v1::GrantReportRecord* const record;
+    const bool broken;  // it has no entries then
+    const bool news;    // it only says that events were delivered: nothing waits for it
+  };
   struct Report {
     std::string value;
     kv::CommitSeq read_seq = 0;  // the snapshot from which it was read; 0: it came by the watch
     bool stalled = false;        // set by the caller while a record that it needs is being read
-    std::optional<bool> news = std::nullopt;  // set by the caller: nothing waits for this report
+    std::unique_ptr<ParsedReport> parsed = nullptr;  // the caller may drop it at any time
+    // Parses the value unless that was done.
+    const ParsedReport& Parsed();
   };
 
   void Add(const std::string& key, Report report);

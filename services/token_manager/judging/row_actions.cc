@@ -26,9 +26,10 @@ kv::Mutation Rekeyed(WaitingKey key, storage::v1::EventRecord record, const Wait
   key.first += row.taken();
   record.set_count(row.left());
   record.mutable_throttle()->set_taken(0);
-  const WaitingRow moved(
-      key, RowSourceOf(record, row.source()->uid, row.source()->occurrence, policy_shard),
-      /*read_seq=*/0);
+  const WaitingRow moved(key,
+                         RowSourceOf(storage::v1::EventRecord(record), row.source()->uid,
+                                     row.source()->occurrence, policy_shard),
+                         /*read_seq=*/0);
   key.due_time = moved.may_go();
   return kv::Put(ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString());
 }
@@ -167,7 +168,7 @@ void RowActions::End(Group& group, const WaitingRow& row, const RowJudgement& ju
     return part;
   };
   if (outcome == storage::v1::OUTCOME_KIND_FAILED && !source.one_off()) {
-    if (auto* counts = counts_to_change(CountsKeyOf(source, state_.shard)))
+    if (auto* counts = counts_to_change(source.counts_key))
       CountInSchedule(outcome, row.left(), round.micros, *counts);
   }
   auto* part = source.part_key.empty() ? nullptr : counts_to_change(source.part_key);

@@ -161,7 +161,7 @@ void WaitingLoader::AddGrant(const std::string& key, const std::string& value) {
     policy.SetName(grant->source->event.tenant(), grant->source->event.throttle().policy_id());
     if (!policy.known) state_.WantRecord(policy);
   }
-  for (const FurtherLimit& limit : grant->source->further)
+  for (const FurtherLimit& limit : grant->source->further())
     state_.FurtherPolicy(*grant->source, limit);
   state_.PinCounts(*grant->source);
   policy.grants.Add(*std::move(grant));

@@ -192,14 +192,7 @@ bool PolicyShard::OnlyNews(absl::Time now) {
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {
     if (report.stalled) continue;
-    if (!report.news.has_value()) {
-      storage::v1::GrantReportRecord record;
-      report.news = record.ParseFromString(report.value) &&
-                    absl::c_all_of(record.entries(), [](const auto& entry) {
-                      return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
-                    });
-    }
-    if (!*report.news) return false;
+    if (!report.Parsed().news) return false;
     any = true;
   }
   if (!any || Perturb(state_->core.runtime, Site::kTokensNewsNotedAtOnce)) return false;
@@ -216,15 +209,14 @@ void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
     const auto row = next++;
     ReportQueue::Report& report = row->second;
     if (report.stalled) continue;
-    storage::v1::GrantReportRecord record;
-    if (!record.ParseFromString(report.value)) {
-      // Nothing can be made of it, now or later.
-      state_->core.metrics.broken_rows.Increment();
-      record.Clear();
-    }
+    // Nothing can be made of a broken one, now or later.
+    if (report.Parsed().broken) state_->core.metrics.broken_rows.Increment();
     std::vector<bool> effects;
-    report.stalled = !actions.ApplyAll(record.entries(), effects);
-    if (report.stalled) continue;
+    report.stalled = !actions.ApplyAll(report.Parsed().record->entries(), effects);
+    if (report.stalled) {
+      report.parsed.reset();
+      continue;
+    }
     ++round.entries;
     round.base.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, row->first));
     state_->reads.NoteDeleted(row->first, report.read_seq);
@@ -244,8 +236,9 @@ void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
       stalled_calls_.push_back(std::move(call));
       continue;
     }
-    for (const bool effect : call.effects)
-      (effect ? metrics.completions : metrics.completions_void).Increment();
+    const auto effects = static_cast<size_t>(absl::c_count(call.effects, true));
+    metrics.completions.Increment(effects);
+    metrics.completions_void.Increment(call.effects.size() - effects);
     round.answers.push_back({std::move(call.done), std::move(call.effects)});
   }
 }

@@ -20,7 +20,7 @@ std::string ReasonOf(const LimitName& limit) {
 
 std::vector<LimitName> LimitsOf(const Uid& policy, const RowSource& source) {
   std::vector<LimitName> limits = {{policy}, {policy, source.key()}};
-  for (const FurtherLimit& further : source.further) {
+  for (const FurtherLimit& further : source.further()) {
     limits.push_back({further.policy});
     limits.push_back({further.policy, further.key});
   }
@@ -78,7 +78,7 @@ uint64_t Reservations::KeptFrom(const LimitName& limit, const Id& group) const {
       if (of == limit.policy && (!limit.key.has_value() || *limit.key == key)) kept += weight;
     };
     needs(id.first, each.source->key(), each.source->weight);
-    for (const FurtherLimit& further : each.source->further)
+    for (const FurtherLimit& further : each.source->further())
       needs(further.policy, further.key, further.weight);
   }
   return kept;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -38,7 +39,7 @@ class RunParts {
  public:
   explicit RunParts(size_t unpinned_max) : unpinned_max_(unpinned_max) {}
 
-  // nullptr: not known yet; it is among what is wanted.
+  // nullptr: not known yet; it is among what is wanted. Else until the next Trim.
   storage::v1::RunPartRecord* Find(const std::string& key);
 
   // Must be followed by as many Unpin. A part that is not known is wanted.
@@ -61,7 +62,7 @@ class RunParts {
     std::list<std::string>::iterator unpinned;  // in unpinned_, of known ones without pins
   };
   const size_t unpinned_max_;
-  absl::flat_hash_map<std::string, Part> parts_;  // never iterated
+  absl::node_hash_map<std::string, Part> parts_;  // never iterated
   std::list<std::string> unpinned_;               // oldest first
   std::set<std::string> wanted_;
 };

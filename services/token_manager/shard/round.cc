@@ -1,5 +1,7 @@
 #include "services/token_manager/shard/round.h"
 
+#include <algorithm>
+
 #include "common/kv/group_parts.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
@@ -8,13 +10,22 @@ namespace escapement::token_manager {
 
 using kv::ColumnFamily;
 
-void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
-               storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
-  if (source.one_off()) return;
-  ChangeCounts(state, round, CountsKeyOf(source, state.shard),
-               [&](storage::v1::RunPartRecord& counts) {
-                 CountInSchedule(outcome, count, end_micros, counts);
-               });
+storage::v1::RunPartRecord* CountsToChange(PolicyShardState& state, Round& round,
+                                           const std::string& key) {
+  storage::v1::RunPartRecord* counts = state.parts.Find(key);
+  if (counts != nullptr) round.parts.insert(key);
+  return counts;
+}
+
+void CountEnds(PolicyShardState& state, Round& round,
+               const std::shared_ptr<const RowSource>& source, storage::v1::OutcomeKind outcome,
+               uint64_t count, int64_t end_micros) {
+  if (source->one_off()) return;
+  if (round.last_of_schedule.source != source) {
+    round.last_of_schedule = {source, CountsToChange(state, round, source->counts_key)};
+  }
+  if (round.last_of_schedule.record != nullptr)
+    CountInSchedule(outcome, count, end_micros, *round.last_of_schedule.record);
 }
 
 void PutRow(PolicyShardState& state, kv::Group& group, kv::Mutation row) {
@@ -44,9 +55,11 @@ void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group) 
 
 std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {
   std::map<Uid, kv::Mutation> counts;
-  for (const auto& [uid, grants] : round.touched) {
+  for (auto& [uid, grants] : round.touched) {
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
+    std::sort(grants.begin(), grants.end());
+    grants.erase(std::unique(grants.begin(), grants.end()), grants.end());
     for (const GrantSet::Key& key : grants) {
       const Grant* grant = policy->grants.Find(key);
       if (grant == nullptr) continue;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,9 +43,16 @@ struct Round {
   kv::Group base;
   std::vector<EndedRange> ends;
   EndedEvents ended;  // the same for statistics; set by CloseBase
-  // By policy whose counts have changed: the grants whose records have.
-  std::map<Uid, std::set<GrantSet::Key>> touched;
+  // By policy whose counts have changed: the grants whose records have, some more than once.
+  std::map<Uid, std::vector<GrantSet::Key>> touched;
   std::set<std::string> parts;  // keys of counts that have changed
+  // The counts that were changed last: most entries of a report are of one row.
+  struct LastCounts {
+    std::shared_ptr<const RowSource> source = nullptr;
+    storage::v1::RunPartRecord* record = nullptr;  // null: not known
+  };
+  LastCounts last_part;         // of the run
+  LastCounts last_of_schedule;  // of all its runs
   // How far the round has been filled: entries acted upon or rows that follow, and about how much
   // these write.
   size_t entries = 0;
@@ -55,24 +63,25 @@ struct Round {
   std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers;
 };
 
-// Changes the counts under a key. Those of holders and judged rows are pinned and known.
-template <typename Change>
-void ChangeCounts(PolicyShardState& state, Round& round, const std::string& key, Change change) {
-  storage::v1::RunPartRecord* part = state.parts.Find(key);
-  if (part == nullptr) return;
-  change(*part);
-  round.parts.insert(key);
-}
+// The counts under a key, which the round writes; null: not known. Those of holders and judged rows
+// are pinned and known.
+storage::v1::RunPartRecord* CountsToChange(PolicyShardState& state, Round& round,
+                                           const std::string& key);
 
 // Changes a run part; of rows that count in none, nothing.
 template <typename Change>
-void ChangePart(PolicyShardState& state, Round& round, const RowSource& source, Change change) {
-  if (!source.part_key.empty()) ChangeCounts(state, round, source.part_key, change);
+void ChangePart(PolicyShardState& state, Round& round,
+                const std::shared_ptr<const RowSource>& source, Change change) {
+  if (source->part_key.empty()) return;
+  if (round.last_part.source != source)
+    round.last_part = {source, CountsToChange(state, round, source->part_key)};
+  if (round.last_part.record != nullptr) change(*round.last_part.record);
 }
 
 // Changes the counts of all runs of the row's schedule.
-void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
-               storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros);
+void CountEnds(PolicyShardState& state, Round& round,
+               const std::shared_ptr<const RowSource>& source, storage::v1::OutcomeKind outcome,
+               uint64_t count, int64_t end_micros);
 
 // Puts a row into the group and into memory.
 void PutRow(PolicyShardState& state, kv::Group& group, kv::Mutation row);

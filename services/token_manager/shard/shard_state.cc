@@ -39,7 +39,10 @@ PolicyState& PolicyShardState::At(const Uid& uid) {
 }
 
 PolicyState& PolicyShardState::FurtherPolicy(const RowSource& source, const FurtherLimit& limit) {
+  if (limit.state != nullptr && limit.state_drops == policies_dropped_) return *limit.state;
   PolicyState& policy = At(limit.policy);
+  limit.state = &policy;
+  limit.state_drops = policies_dropped_;
   if (policy.named) return policy;
   policy.SetName(source.event.tenant(), limit.policy_id);
   WantRecord(policy);
@@ -51,6 +54,7 @@ void PolicyShardState::DropIfIdle(PolicyState& policy) {
   Reschedule(agenda_, policy.uid, policy.planned, absl::InfiniteFuture());
   unread_.erase(policy.uid);
   policies_.erase(policy.uid);
+  ++policies_dropped_;
 }
 
 PolicyState* PolicyShardState::TakeReady() {

@@ -108,7 +108,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   template <typename Visit>
   void ForEachLimit(PolicyState& policy, const RowSource& source, Visit visit) {
     visit(policy, source.key(), source.weight);
-    for (const FurtherLimit& limit : source.further)
+    for (const FurtherLimit& limit : source.further())
       visit(FurtherPolicy(source, limit), limit.key, limit.weight);
   }
   // Forgets the policy if nothing of it waits or is held.
@@ -216,10 +216,11 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   void ForEachCounts(const RowSource& source, Visit visit) const {
     if (source.one_off()) return;
     if (!source.part_key.empty()) visit(source.part_key);
-    visit(CountsKeyOf(source, shard));
+    visit(source.counts_key);
   }
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies_;
+  uint64_t policies_dropped_ = 0;
   std::deque<Uid> ready_;
   Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key

@@ -469,7 +469,7 @@ TEST(ReservationsTest, KeepBackFromAllThatWaitForLessLong) {
   event.mutable_throttle()->set_policy_key("k");
   event.mutable_throttle()->set_weight(3);
   *event.mutable_throttle()->add_more() = Further("q", 2, "l");
-  const auto source = RowSourceOf(event, PolicyN(1), "", 0);
+  const auto source = RowSourceOf(std::move(event), PolicyN(1), "", 0);
   const Uid p = PolicyUid("t", "p");
   const Uid q = PolicyUid("t", "q");
   const GroupKey old{5, PolicyN(1)};

@@ -162,12 +162,16 @@ void FairQueue::Add(QueuedSlice added) {
   }
   if (former != nullptr && former != group) Settle(former);
   if (group == nullptr) return;
-  if (former != group) Lift(group);
   events_ += added.end - added.first;
   const absl::Time eligible_at = EligibleAt(added);
-  auto slice = std::make_unique<Slice>(Slice{std::move(added), eligible_at, group});
-  group->slices.insert(slice.get());
-  slices_.emplace(slice->key, std::move(slice));
+  auto owned = std::make_unique<Slice>(Slice{std::move(added), eligible_at, group});
+  Slice* const slice = owned.get();
+  group->slices.insert(group->slices.end(), slice);  // rows mostly come in their order
+  slices_.emplace(slice->key, std::move(owned));
+  if (former != group) {
+    if (*group->slices.begin() != slice) return;  // the group's place is that of its first slice
+    Lift(group);
+  }
   Settle(group);
 }
 
@@ -192,24 +196,34 @@ void FairQueue::Advance(absl::string_view key, uint64_t taken) {
   Slice* slice = it->second.get();
   Group* group = slice->group;
   taken = std::min(taken, slice->end - slice->first);
-  Lift(group);
-  group->slices.erase(slice);
   events_ -= taken;
   slice->first += taken;
-  if (slice->first < slice->end) {
-    slice->eligible_at = EligibleAt(*slice);
-    group->slices.insert(slice);
-  } else {
-    slices_.erase(it);
+  const bool ends = slice->first == slice->end;
+  const absl::Time eligible_at = EligibleAt(*slice);
+  if (ends || eligible_at != slice->eligible_at) {
+    const auto first = group->slices.begin();
+    group->slices.erase(*first == slice ? first : group->slices.find(slice));
+    slice->eligible_at = eligible_at;
+    if (!ends) group->slices.insert(slice);
   }
-  if (uint64_t& credit = Credit(*group); credit > 0) {
-    credit -= std::min(credit, taken);
-    if (credit == 0) {
-      group->turn = ++turns_;
-      if (by_key_) MoveLast(group->key->second);
-    }
+  if (ends) slices_.erase(it);
+  uint64_t& credit = Credit(*group);
+  const bool turn_ends = credit > 0 && credit <= taken;
+  credit -= std::min(credit, taken);
+  if (!turn_ends && KeepsPlace(*group)) return;
+  Lift(group);
+  if (turn_ends) {
+    group->turn = ++turns_;
+    if (by_key_) MoveLast(group->key->second);
   }
   Settle(group);
+}
+
+// Its first slice leaves it where it is.
+bool FairQueue::KeepsPlace(const Group& group) const {
+  if (group.slices.empty()) return false;
+  const Slice& first = **group.slices.begin();
+  return first.eligible_at == group.head_at && (!by_key_ || first.policy_key == group.key->first);
 }
 
 const QueuedSlice* FairQueue::Find(absl::string_view key) const {

@@ -203,6 +203,7 @@ class FairQueue {
   First FirstOfAll(Fairness fairness) const;
   void Lift(Group* group);
   void Settle(Group* group);
+  bool KeepsPlace(const Group& group) const;
   void Enter(Group* group);
   void JoinLevel(Group* group);
   void LeaveLevel(Group* group);

@@ -108,7 +108,10 @@ absl::Time WaitingRows::NextTime() const {
 bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
                       kv::CommitSeq read_seq) {
   const GroupKey group_key{decoded.priority, decoded.uid};
-  if (const auto at = groups_.find(group_key); at != groups_.end()) {
+  const auto at = groups_.find(group_key);
+  const RowSource* neighbour = nullptr;
+  bool behind = true;  // all rows of the group, as most are when they come
+  if (at != groups_.end()) {
     RowGroup& group = at->second;
     if (group.IsBeyond(key)) {
       if (group.scan == 0) return true;
@@ -117,19 +120,27 @@ bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const s
       if (group.arrived.size() > group_rows_max_) group.DropScan();
       return true;
     }
-    if (group.rows.contains(key)) return true;
+    if (!group.rows.empty()) {
+      const auto& [last_key, last] = *group.rows.rbegin();
+      neighbour = last.source_.get();
+      behind = last_key < key;
+      if (!behind && group.rows.contains(key)) return true;
+    }
   }
   storage::v1::EventRecord event;
   if (!event.ParseFromString(value)) return false;
   if (event.count() <= event.throttle().taken() || decoded.first + event.count() < decoded.first)
     return false;
   WaitingOwner owner = WaitingOwnerOf(decoded);
-  WaitingRow row(
-      decoded,
-      RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), decoded.policy_shard),
-      read_seq);
-  RowGroup& group = groups_[group_key];
-  WaitingRow& kept = group.rows.emplace(key, std::move(row)).first->second;
+  WaitingRow row(decoded,
+                 RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence),
+                             decoded.policy_shard, neighbour, value),
+                 read_seq);
+  RowGroup& group = at == groups_.end() ? groups_[group_key] : at->second;
+  const auto place = behind ? group.rows.end() : group.rows.lower_bound(key);
+  const auto added = group.rows.emplace_hint(place, key, std::move(row));
+  WaitingRow& kept = added->second;
+  kept.key_ = &added->first;
   ++totals_.rows;
   totals_.further.CountRows(*kept.source_, 1);
   Enqueue(key, kept);
@@ -153,6 +164,10 @@ void WaitingRows::Remove(const std::string& key) {
   if (row == group->second.rows.end()) return;
   CHECK(row->second.state_ != State::kGranting) << "a row is removed while a grant takes from it";
   Withhold(key, row->second);
+  Erase(group, row);
+}
+
+void WaitingRows::Erase(Groups::iterator group, std::map<std::string, WaitingRow>::iterator row) {
   totals_.further.CountRows(*row->second.source_, -1);
   group->second.rows.erase(row);
   --totals_.rows;
@@ -183,6 +198,10 @@ void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
 
 void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {
   queue_.Remove(key);
+  Unlist(key, row);
+}
+
+void WaitingRows::Unlist(const std::string& key, WaitingRow& row) {
   Reschedule(closings_, key, row.closes_, absl::InfiniteFuture());
   misplaced_.erase(key);
 }
@@ -211,8 +230,10 @@ void WaitingRows::Ungrant(const std::string& key, uint64_t count) {
 bool WaitingRows::SettleGrant(const std::string& key, WaitingRow& row) {
   if (row.state_ == State::kGranting) row.state_ = State::kQueued;
   const bool rewritten = row.rewritten_;
-  if (row.left() == 0) {
-    Remove(key);
+  if (row.left() == 0) {  // the queue has nothing of it
+    Unlist(key, row);
+    const auto group = groups_.find(row.group());
+    Erase(group, group->second.rows.find(key));
   } else {
     CheckPlace(key, row);
   }

@@ -70,6 +70,8 @@ class WaitingRow {
   // The row belongs to a commit: it must not be judged or evicted now.
   bool busy() const { return state_ != State::kQueued; }
 
+  // As long as it is in memory.
+  const std::string& key() const { return *key_; }
   const std::shared_ptr<const RowSource>& source() const { return source_; }
   GroupKey group() const { return {priority_, source_->group}; }
   // When its events may go by its key: not before, and not much later (see WaitingRows).
@@ -96,6 +98,7 @@ class WaitingRow {
   friend class WaitingRows;
   friend class waiting_rows_test::WaitingRowsTest;
 
+  const std::string* key_ = nullptr;  // in RowGroup::rows
   std::shared_ptr<const RowSource> source_;
   State state_ = State::kQueued;
   uint8_t priority_;
@@ -255,10 +258,13 @@ class WaitingRows {
   // Puts the row into the queue as kQueued, and into the other lists; and back.
   void Enqueue(const std::string& key, WaitingRow& row);
   void Withhold(const std::string& key, WaitingRow& row);
+  void Unlist(const std::string& key, WaitingRow& row);
   void EvictBeyond(RowGroup& group);
   // Lists the row if its key says too early a time.
   void CheckPlace(const std::string& key, const WaitingRow& row);
   using Groups = std::map<GroupKey, RowGroup>;
+  // The row is in no list.
+  void Erase(Groups::iterator group, std::map<std::string, WaitingRow>::iterator row);
   Groups::iterator GroupOfRow(const std::string& row_key);
   void DropIfEmpty(Groups::iterator group);
 
