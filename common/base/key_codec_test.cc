@@ -54,6 +54,17 @@ TEST(KeyCodec, TimesBefore1970SortBeforeLaterOnes) {
   }
 }
 
+TEST(KeyCodec, LongKeysKeepEachField) {
+  const std::string text(200, 't'), raw(1000, 'r');
+  const std::string key = KeyWriter("prefix").U16(7).Text(text).U64(8).Raw(raw).Take();
+  KeyReader reader(absl::string_view(key).substr(6));
+  EXPECT_EQ(key.substr(0, 6), "prefix");
+  EXPECT_EQ(reader.U16(), 7);
+  EXPECT_EQ(reader.Text(), text);
+  EXPECT_EQ(reader.U64(), 8u);
+  EXPECT_EQ(reader.Rest(), raw);
+}
+
 TEST(KeyCodec, ShortOrBrokenKeysAreNoticed) {
   KeyReader short_key("\x01");
   EXPECT_EQ(short_key.U64(), 0u);
@@ -71,6 +82,7 @@ TEST(KeyCodec, PrefixEndIsAfterEveryKeyWithThePrefix) {
 
 TEST(Uid, HexReadsBackAndOtherTextIsRefused) {
   const Uid uid = Uid::FromHalves(0x0123456789abcdef, 42);
+  EXPECT_EQ(uid.ToHex(), "0123456789abcdef000000000000002a");
   EXPECT_EQ(Uid::FromHex(uid.ToHex()), uid);
   EXPECT_TRUE(Uid::FromHex("zz").is_zero());
 }

@@ -2,18 +2,20 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "common/base/key_codec.h"
 
 namespace escapement {
 
-Uid Uid::FromHalves(uint64_t high, uint64_t low) {
-  std::string bytes;
-  AppendBigEndian(&bytes, high);
-  AppendBigEndian(&bytes, low);
-  return FromBytes(bytes);
+std::string Uid::ToHex() const {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex(2 * kBytes, '\0');
+  char* digit = hex.data();
+  for (const char c : bytes_) {
+    const auto byte = static_cast<unsigned char>(c);
+    *digit++ = kDigits[byte >> 4];
+    *digit++ = kDigits[byte & 15];
+  }
+  return hex;
 }
-
-std::string Uid::ToHex() const { return absl::BytesToHexString(bytes()); }
 
 Uid Uid::FromHex(absl::string_view hex) {
   if (hex.size() != 2 * kBytes) return Uid();

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "common/base/byte_writer.h"
 
 namespace escapement {
 
@@ -26,7 +27,12 @@ class Uid {
     std::memcpy(uid.bytes_.data(), bytes.data(), kBytes);
     return uid;
   }
-  static Uid FromHalves(uint64_t high, uint64_t low);
+  static Uid FromHalves(uint64_t high, uint64_t low) {
+    Uid uid;
+    StoreBigEndian(high, uid.bytes_.data());
+    StoreBigEndian(low, uid.bytes_.data() + sizeof(high));
+    return uid;
+  }
 
   // 32 lower-case hex digits.
   std::string ToHex() const;

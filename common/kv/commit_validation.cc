@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
@@ -108,6 +109,12 @@ absl::Status ValidateRepeat(const Group& group, const Mutation& put, const Mutat
   return Invalid(absl::StrCat("one group puts a key of ", Name(put.cf), " and writes it again"));
 }
 
+struct KeyHash {
+  size_t operator()(const std::pair<ColumnFamily, absl::string_view>& key) const {
+    return StableHash64(key.second);  // the same key in two families is rare
+  }
+};
+
 // A group's conditions are evaluated before its own mutations. So two items of one group that want
 // the same key would both pass, and the second would silently replace the first. A delete with a
 // put after it is allowed: an update replaces a key that way.
@@ -127,7 +134,7 @@ absl::Status ValidatePutsOnce(const Group& group) {
     }
     return absl::OkStatus();
   }
-  absl::flat_hash_map<std::pair<ColumnFamily, absl::string_view>, const Mutation*> puts;
+  absl::flat_hash_map<std::pair<ColumnFamily, absl::string_view>, const Mutation*, KeyHash> puts;
   puts.reserve(mutations.size());
   for (const Mutation& mutation : mutations) {
     const Mutation* put = nullptr;

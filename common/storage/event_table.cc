@@ -10,6 +10,7 @@
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/record_writer.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
@@ -152,11 +153,48 @@ std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now) {
   return absl::StrFormat("missed by %dh%dm", seconds / 3600, seconds / 60 % 60);
 }
 
-EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)) {
-  row_.set_tenant(options_.tenant);
-  row_.set_count(1);
-  row_.set_run_count(1);
-  row_.set_trace_parent(options_.trace_parent);
+namespace {
+
+// Bytes of a row beside its texts: mostly two times, two hashes, and numbers of one byte.
+constexpr size_t kRowBytes = 96;
+
+// Serializes an EventRecord.
+std::string RowOf(const EventRowBuilder::Options& options, const NewEvent& event,
+                  int64_t launch_micros) {
+  using Row = storage::v1::EventRecord;
+  const bool limited = event.throttle != nullptr;
+  const std::string throttle = limited ? event.throttle->SerializeAsString() : std::string();
+  RecordWriter row(kRowBytes + options.tenant.size() + event.payload.size() +
+                   event.client_id.size() + throttle.size() + options.trace_parent.size());
+  row.Bytes(Row::kTenantFieldNumber, options.tenant)
+      .Bytes(Row::kDefinitionHashFieldNumber, event.definition_hash->bytes())
+      .Number(Row::kCountFieldNumber, 1)
+      .Number(Row::kRunCountFieldNumber, 1)
+      .Number(Row::kNominalTimeMicrosFieldNumber, static_cast<uint64_t>(event.nominal_micros))
+      .Number(Row::kLaunchTimeMicrosFieldNumber, static_cast<uint64_t>(launch_micros))
+      .Bytes(Row::kPayloadFieldNumber, event.payload)
+      .Bytes(Row::kEventIdFieldNumber, event.client_id)
+      .Number(Row::kClientChosenIdFieldNumber, event.client_id.empty() ? 0 : 1);
+  if (limited) {
+    row.Message(Row::kThrottleFieldNumber, throttle)
+        .Number(Row::kPriorityFieldNumber, event.priority);
+  }
+  row.Bytes(Row::kTraceParentFieldNumber, options.trace_parent);
+  if (limited) row.Bytes(Row::kWaitGroupFieldNumber, event.wait_group.bytes());
+  if (event.before != nullptr) {
+    row.Number(Row::kGenerationFieldNumber, event.before->generation)
+        .Number(Row::kRevisionFieldNumber, event.before->revision);
+  }
+  row.Number(Row::kMaxLatenessMicrosFieldNumber, static_cast<uint64_t>(event.max_lateness_micros));
+  return row.Take();
+}
+
+}  // namespace
+
+EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)) {}
+
+std::string EventRowBuilder::event_id() const {
+  return client_id_.empty() ? ServerMadeEventId(key_) : client_id_;
 }
 
 void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
@@ -166,62 +204,47 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   key_.due_time = LaunchTimeOf(event.nominal_micros, options_.now);
   const int64_t launch_micros = ToMicros(key_.due_time);
   CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
+  client_id_.assign(event.client_id.data(), event.client_id.size());
   if (client_chosen) {
-    row_.set_event_id(event.client_id.data(), event.client_id.size());
     key_.uid = event.before != nullptr ? event.before->uid
                                        : UidOfClientChosenId(options_.tenant, event.client_id);
     key_.shard = ShardOfEventId(event.client_id, options_.queue_shards);
   } else {
-    row_.clear_event_id();
     // Consecutive events go to consecutive shards.
     key_.shard = static_cast<uint16_t>((options_.uid_low + added_) % options_.queue_shards);
     key_.uid = Uid::FromHalves(options_.uid_high, options_.uid_low + added_);
     ++added_;
   }
-  row_.set_client_chosen_id(client_chosen);
-  row_.set_generation(event.before != nullptr ? event.before->generation : 0);
-  row_.set_revision(event.before != nullptr ? event.before->revision : 0);
-  row_.set_definition_hash(event.definition_hash->bytes().data(), Uid::kBytes);
-  row_.set_nominal_time_micros(event.nominal_micros);
-  row_.set_launch_time_micros(launch_micros);
-  row_.set_payload(event.payload.data(), event.payload.size());
-  row_.set_max_lateness_micros(event.max_lateness_micros);
-  if (limited) {
-    row_.set_priority(event.priority);
-    row_.set_wait_group(event.wait_group.bytes().data(), Uid::kBytes);
-    *row_.mutable_throttle() = *event.throttle;
-  } else {
-    row_.clear_priority();
-    row_.clear_wait_group();
-    row_.clear_throttle();
-  }
+  kv::Mutation& put = group.mutations.emplace_back(kv::Put(
+      kv::ColumnFamily::kEvents, EncodeEventKey(key_), RowOf(options_, event, launch_micros)));
+  if (!client_chosen && !limited) return;
 
-  kv::Mutation put{.cf = kv::ColumnFamily::kEvents, .key = EncodeEventKey(key_)};
-  row_.SerializeToString(&put.value);
   storage::v1::EventNameRecord name;
-  if (client_chosen) name.set_event_key(put.key);
-  group.mutations.push_back(std::move(put));
+  name.set_event_key(put.key);
   if (limited) {
+    storage::v1::EventRecord row;
+    CHECK(row.ParseFromString(put.value));
     kv::Mutation waiting =
-        WaitingRowOf(row_, key_.shard, key_.uid, key_.due_time, options_.policy_shards);
+        WaitingRowOf(row, key_.shard, key_.uid, key_.due_time, options_.policy_shards);
     name.set_waiting_key(waiting.key);
     group.mutations.push_back(std::move(waiting));
   }
-  if (client_chosen) {
-    name.set_launch_time_micros(launch_micros);
-    if (event.nominal_micros != launch_micros) name.set_nominal_time_micros(event.nominal_micros);
-    name.set_generation(row_.generation());
-    name.set_revision(row_.revision());
-    name.set_debounced_since_micros(event.debounced_since_micros);
-    std::string name_key = EventNameKey(options_.tenant, event.client_id);
-    group.conditions.push_back(event.before != nullptr
-                                   ? kv::ValueIs(kv::ColumnFamily::kEventNames, name_key,
-                                                 event.before->name, event.before->read_at)
-                                   : kv::Absent(kv::ColumnFamily::kEventNames, name_key));
-    group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
-                               .key = std::move(name_key),
-                               .value = name.SerializeAsString()});
+  if (!client_chosen) return;
+  name.set_launch_time_micros(launch_micros);
+  if (event.nominal_micros != launch_micros) name.set_nominal_time_micros(event.nominal_micros);
+  if (event.before != nullptr) {
+    name.set_generation(event.before->generation);
+    name.set_revision(event.before->revision);
   }
+  name.set_debounced_since_micros(event.debounced_since_micros);
+  std::string name_key = EventNameKey(options_.tenant, event.client_id);
+  group.conditions.push_back(event.before != nullptr
+                                 ? kv::ValueIs(kv::ColumnFamily::kEventNames, name_key,
+                                               event.before->name, event.before->read_at)
+                                 : kv::Absent(kv::ColumnFamily::kEventNames, name_key));
+  group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
+                             .key = std::move(name_key),
+                             .value = name.SerializeAsString()});
 }
 
 namespace {

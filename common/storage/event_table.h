@@ -173,14 +173,15 @@ class EventRowBuilder {
   // Adds the event to `group`.
   void Add(const NewEvent& event, kv::Group& group);
   // The id of the event that was added last.
-  std::string event_id() const { return OneOffEventId(EncodeEventKey(key_), row_); }
+  std::string event_id() const;
   const Uid& uid() const { return key_.uid; }
 
  private:
   const Options options_;
   uint64_t added_ = 0;
-  EventKey key_;                  // key of the event that was added last
-  storage::v1::EventRecord row_;  // reused, so that its strings keep their memory
+  // The event that was added last: its key, and its client-chosen id.
+  EventKey key_;
+  std::string client_id_;
 };
 
 // How one-off events are delivered, stored once for all that are delivered alike and are due in the

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/proto_time.h"
+#include "common/base/record_writer.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -37,22 +38,6 @@ absl::Time MovedWindowBegin(const OccurrenceSource& to, const storage::v1::Event
       former.has_window() && begin + absl::Microseconds(former.window().duration_micros()) <= now;
   const auto duration = absl::Microseconds(to.throttle->window().duration_micros());
   return over || begin + duration > now ? begin : now;
-}
-
-storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
-                                  const EmittedOccurrence& occurrence, uint64_t count,
-                                  absl::Time now) {
-  storage::v1::EventRecord record;
-  record.set_tenant(source.tenant);
-  record.set_version(source.version);
-  record.set_count(count);
-  record.set_run_count(source.event_count);
-  record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
-  record.set_launch_time_micros(ToMicros(occurrence.launch_time));
-  record.set_triggered(occurrence.triggered);
-  if (occurrence.triggered) record.set_trigger_time_micros(ToMicros(now));
-  record.set_run_kept(source.run_kept);
-  return record;
 }
 
 // The facts that definitions state, and that children and launch records repeat.
@@ -103,7 +88,16 @@ bool WaitsForLaunch(const OccurrenceSource& source, const EmittedOccurrence& occ
 // All events of the run wait as one row.
 void AddWaiting(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out) {
-  storage::v1::EventRecord record = RecordOf(source, occurrence, source.event_count, now);
+  storage::v1::EventRecord record;
+  record.set_tenant(source.tenant);
+  record.set_version(source.version);
+  record.set_count(source.event_count);
+  record.set_run_count(source.event_count);
+  record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
+  record.set_launch_time_micros(ToMicros(occurrence.launch_time));
+  record.set_triggered(occurrence.triggered);
+  if (occurrence.triggered) record.set_trigger_time_micros(ToMicros(now));
+  record.set_run_kept(source.run_kept);
   record.set_priority(source.priority);
   *record.mutable_throttle() =
       ThrottleOf(source, occurrence.window_begin.value_or(occurrence.launch_time));
@@ -111,6 +105,9 @@ void AddWaiting(const OccurrenceSource& source, const EmittedOccurrence& occurre
                                       occurrence.launch_time, layout.policy_shards);
   out.push_back(Put(kv::ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString()));
 }
+
+// Bytes of a slice's record beside the tenant's name: most numbers are small, times have 8 bytes.
+constexpr size_t kSliceBytes = 40;
 
 void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrence, absl::Time now,
               uint16_t shard, const IndexSlice& slice, std::vector<kv::Mutation>& out) {
@@ -121,8 +118,19 @@ void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrenc
   key.uid = source.uid;
   key.occurrence = occurrence.id;
   key.first = slice.first;
-  out.push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key),
-                    RecordOf(source, occurrence, slice.count, now).SerializeAsString()));
+  const auto micros = [](absl::Time time) { return static_cast<uint64_t>(ToMicros(time)); };
+  using Row = storage::v1::EventRecord;
+  RecordWriter row(kSliceBytes + source.tenant.size());
+  row.Bytes(Row::kTenantFieldNumber, source.tenant)
+      .Number(Row::kVersionFieldNumber, source.version)
+      .Number(Row::kCountFieldNumber, slice.count)
+      .Number(Row::kRunCountFieldNumber, source.event_count)
+      .Number(Row::kNominalTimeMicrosFieldNumber, micros(occurrence.nominal_time))
+      .Number(Row::kLaunchTimeMicrosFieldNumber, micros(occurrence.launch_time))
+      .Number(Row::kTriggeredFieldNumber, occurrence.triggered ? 1 : 0)
+      .Number(Row::kRunKeptFieldNumber, source.run_kept ? 1 : 0)
+      .Number(Row::kTriggerTimeMicrosFieldNumber, occurrence.triggered ? micros(now) : 0);
+  out.push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), row.Take()));
 }
 
 void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,

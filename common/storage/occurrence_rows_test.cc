@@ -64,6 +64,26 @@ TEST(OccurrenceRowsTest, OneEventIsOneRowInTheShardOfItsId) {
   EXPECT_TRUE(record.payload().empty());
 }
 
+TEST(OccurrenceRowsTest, RowsAreSerializedMessages) {
+  for (const bool triggered : {false, true}) {
+    OccurrenceSource source = SourceOf(Definition(1));
+    source.run_kept = triggered;
+    std::vector<Mutation> rows;
+    AddLaunchedRows(source,
+                    {.id = "o", .nominal_time = kNow, .launch_time = kNow, .triggered = triggered},
+                    kLayout, kNow + absl::Seconds(1), rows);
+    storage::v1::EventRecord record;
+    ASSERT_TRUE(record.ParseFromString(rows.back().value));
+    EXPECT_EQ(record.SerializeAsString(), rows.back().value);
+    EXPECT_EQ(record.tenant(), "default");
+    EXPECT_EQ(record.nominal_time_micros(), ToMicros(kNow));
+    EXPECT_EQ(record.launch_time_micros(), ToMicros(kNow));
+    EXPECT_EQ(record.triggered(), triggered);
+    EXPECT_EQ(record.run_kept(), triggered);
+    EXPECT_EQ(record.trigger_time_micros(), triggered ? ToMicros(kNow + absl::Seconds(1)) : 0);
+  }
+}
+
 TEST(OccurrenceRowsTest, AMillionEventsAreARunAndOneSliceForEachShard) {
   const auto rows = Rows(1'000'000, kNow);
   ASSERT_EQ(rows.size(), 2u + kLayout.queue_shards);

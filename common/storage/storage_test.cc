@@ -1,5 +1,6 @@
 #include <string>
 
+#include "common/base/proto_time.h"
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_id.h"
@@ -90,6 +91,59 @@ TEST(EventTable, KeysReadBackAndSortByLaneThenDueTime) {
   EXPECT_LT(EncodeEventKey(next_lane), EventShardEnd(3));
   EXPECT_EQ(EventKeyOfParked(ParkedKey(key.uid, EncodeEventKey(key))), EncodeEventKey(key));
   EXPECT_FALSE(DecodeEventKey("short").has_value());
+}
+
+TEST(EventTable, RowsOfNewEventsAreSerializedMessages) {
+  const absl::Time due = absl::FromUnixSeconds(1'772'323'200);
+  const Uid hash = Intern({}, due).hash, group = Uid::FromHalves(5, 6);
+  storage::v1::ThrottleRecord throttle;
+  throttle.set_policy_id("p");
+  NamedBefore before;
+  before.generation = 300;
+  before.revision = 2;
+  NewEvent event;
+  event.nominal_micros = ToMicros(due);
+  event.definition_hash = &hash;
+  NewEvent whole = event;
+  whole.client_id = "order-1";
+  whole.payload = "payload";
+  whole.priority = 7;
+  whole.max_lateness_micros = 1'000'000;
+  whole.throttle = &throttle;
+  whole.wait_group = group;
+  whole.before = &before;
+  for (const NewEvent& each : {event, whole}) {
+    EventRowBuilder builder({.tenant = "t",
+                             .queue_shards = 8,
+                             .now = due - absl::Seconds(1),
+                             .uid_high = 1,
+                             .uid_low = 2,
+                             .trace_parent = each.client_id.empty() ? "" : "trace"});
+    kv::Group rows;
+    builder.Add(each, rows);
+    storage::v1::EventRecord row;
+    ASSERT_TRUE(row.ParseFromString(rows.mutations[0].value));
+    EXPECT_EQ(row.SerializeAsString(), rows.mutations[0].value);
+    EXPECT_EQ(row.tenant(), "t");
+    EXPECT_EQ(row.definition_hash(), hash.bytes());
+    EXPECT_EQ(row.count(), 1u);
+    EXPECT_EQ(row.run_count(), 1u);
+    EXPECT_EQ(row.nominal_time_micros(), ToMicros(due));
+    EXPECT_EQ(row.launch_time_micros(), ToMicros(due));
+    EXPECT_EQ(row.payload(), each.payload);
+    EXPECT_EQ(row.event_id(), each.client_id);
+    EXPECT_EQ(row.client_chosen_id(), !each.client_id.empty());
+    EXPECT_EQ(row.max_lateness_micros(), each.max_lateness_micros);
+    EXPECT_EQ(row.has_throttle(), each.throttle != nullptr);
+    EXPECT_EQ(row.trace_parent(), each.client_id.empty() ? "" : "trace");
+    EXPECT_EQ(builder.event_id(), OneOffEventId(rows.mutations[0].key, row));
+    if (!row.has_throttle()) continue;
+    EXPECT_EQ(row.throttle().policy_id(), "p");
+    EXPECT_EQ(row.wait_group(), group.bytes());
+    EXPECT_EQ(row.priority(), 7u);
+    EXPECT_EQ(row.generation(), 300u);
+    EXPECT_EQ(row.revision(), 2u);
+  }
 }
 
 TEST(InflightTable, ClaimsAndEndsShareAPrefixAndDiffer) {

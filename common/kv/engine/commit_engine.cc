@@ -52,7 +52,7 @@ void CommitEngine::BeginBatch(WriteSink& sink, absl::Time store_time, bool stamp
   sink_ = &sink;
   store_time_ = store_time;
   stamps_may_pass_ = stamps_may_pass;
-  batch_begin_seq_ = seq_;
+  layer_->begin_seq = seq_;
   wrote_ = false;
 }
 
@@ -63,7 +63,7 @@ void CommitEngine::Layer::Clear() {
 }
 
 bool CommitEngine::EndBatch(Ended ended) {
-  if (seq_ != batch_begin_seq_) sink_->Put(ColumnFamily::kMeta, kSeqKey, EncodeU64(seq_));
+  if (seq_ != layer_->begin_seq) sink_->Put(ColumnFamily::kMeta, kSeqKey, EncodeU64(seq_));
   sink_ = nullptr;
   if (ended == Ended::kWritten) {
     layer_->Clear();
@@ -187,7 +187,7 @@ bool CommitEngine::Holds(const Condition& condition) {
   }
   if (seen) return true;
   absl::string_view value;
-  const bool present = layer_->overlay.Get(condition.cf, condition.key, value);
+  const bool present = Get(condition.cf, condition.key, value);
   switch (condition.kind) {
     case Condition::Kind::kAbsent:
       return !present;
@@ -202,9 +202,19 @@ bool CommitEngine::Holds(const Condition& condition) {
   }
 }
 
+bool CommitEngine::Get(ColumnFamily cf, absl::string_view key, absl::string_view& value) {
+  // Most keys are as the base has them. Then no overlay needs to index its effects.
+  const Layer& oldest = under_way_.empty() ? *layer_ : *under_way_.front();
+  if (!recent_.UnchangedSince(cf, key, oldest.begin_seq))
+    return layer_->overlay.Get(cf, key, value);
+  if (!base_.Get(cf, key, scratch_)) return false;
+  value = scratch_;
+  return true;
+}
+
 bool CommitEngine::StampPassed(const Condition& condition) {
   absl::string_view value;
-  if (!stamps_may_pass_ || !layer_->overlay.Get(condition.cf, condition.key, value)) return false;
+  if (!stamps_may_pass_ || !Get(condition.cf, condition.key, value)) return false;
   if (value.size() < 8 || condition.number > value.size() - 8) return false;
   return static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(condition.number))) <=
          ToMicros(store_time_);

@@ -99,6 +99,9 @@ class CommitEngine {
  private:
   Decision Apply(std::shared_ptr<const CommitRequest> request);
   bool Holds(const Condition& condition);
+  // Reads the value with all effects so far; returns false if the key is absent. `value` stays
+  // valid until the next call.
+  bool Get(ColumnFamily cf, absl::string_view key, absl::string_view& value);
   bool StampPassed(const Condition& condition);
   bool RangeCountIs(const Condition& condition);
   void ApplyMutation(const Mutation& mutation, CommitRecord& record);
@@ -109,6 +112,7 @@ class CommitEngine {
   struct Layer {
     explicit Layer(BaseState& base) : overlay(base) {}
     void Clear();
+    CommitSeq begin_seq = 0;  // sequence of the last commit before the batch
     Overlay overlay;
     // Strings that the overlay points to, beside those of the requests.
     std::vector<std::unique_ptr<std::string>> kept;
@@ -127,8 +131,8 @@ class CommitEngine {
   WriteSink* sink_ = nullptr;
   absl::Time store_time_;
   bool stamps_may_pass_ = false;
-  CommitSeq batch_begin_seq_ = 0;
   bool wrote_ = false;
+  std::string scratch_;  // the value that was read last
 };
 
 }  // namespace escapement::kv

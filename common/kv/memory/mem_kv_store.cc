@@ -118,10 +118,11 @@ class PendingWrites final : public WriteSink {
 
   void ApplyTo(MemDisk& disk) {
     DiskSink sink(disk);
-    for (const Write& write : writes_) {
+    for (Write& write : writes_) {
       switch (write.kind) {
         case Write::Kind::kPut:
-          sink.Put(write.cf, write.key, write.value);
+          disk.families[static_cast<size_t>(write.cf)].insert_or_assign(std::move(write.key),
+                                                                        std::move(write.value));
           break;
         case Write::Kind::kDelete:
           sink.Delete(write.cf, write.key);

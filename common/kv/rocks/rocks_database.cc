@@ -157,6 +157,7 @@ struct RocksDatabase::State {
   std::unique_ptr<rocksdb::DB> db;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;  // in the order of ColumnFamily
   Batch batch{*this};
+  const rocksdb::ReadOptions read;
   rocksdb::PinnableSlice scratch;
 };
 
@@ -234,7 +235,7 @@ void RocksDatabase::PrepareThread() { rocksdb::SetPerfLevel(rocksdb::PerfLevel::
 bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string& value) {
   state_->scratch.Reset();
   const auto status =
-      state_->db->Get(rocksdb::ReadOptions(), state_->Handle(cf), ToSlice(key), &state_->scratch);
+      state_->db->Get(state_->read, state_->Handle(cf), ToSlice(key), &state_->scratch);
   if (status.IsNotFound()) return false;
   if (!status.ok()) state_->options.on_fatal(ToStatus(status));
   value.assign(state_->scratch.data(), state_->scratch.size());
@@ -514,8 +515,9 @@ rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_
   options.memtable_factory = NewMemtableFactory();
   // So the put and delete of a short-lived row meet in memory and never reach a table.
   options.min_write_buffer_number_to_merge = IsQueue(cf) ? 2 : 1;
-  // Most new rows have a condition that their key is absent.
-  options.memtable_whole_key_filtering = true;
+  // Most new rows have a condition that their key is absent. But rows of queues and outcomes have
+  // no such condition, and are there when they are read: a filter would cost more than it saves.
+  options.memtable_whole_key_filtering = !IsQueue(cf) && cf != ColumnFamily::kDone;
   options.memtable_prefix_bloom_size_ratio = 0.02;
   if (HasPrefixes(cf)) options.prefix_extractor = std::make_shared<const KeyPrefix>(cf);
 

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/byte_writer.h"
 #include "rocksdb/slice.h"
 
 namespace escapement::kv {
@@ -18,6 +19,30 @@ namespace {
 
 constexpr int kHeightMax = 12;
 constexpr uint32_t kBranching = 4;  // one node of this many is also on the next level
+
+// The first bytes of a user's key as numbers, padded with zeros. If two differ, the keys are in
+// their order.
+struct KeyHead {
+  static constexpr size_t kBytes = 16;
+
+  KeyHead() = default;
+  KeyHead(const char* user, size_t size) {
+    char bytes[kBytes] = {};
+    if (size < kBytes) {
+      std::memcpy(bytes, user, size);
+      user = bytes;
+    }
+    high = ReadBigEndian<uint64_t>({user, 8});
+    low = ReadBigEndian<uint64_t>({user + 8, 8});
+  }
+
+  friend bool operator==(const KeyHead&, const KeyHead&) = default;
+  friend bool operator<(const KeyHead& a, const KeyHead& b) {
+    return a.high < b.high || (a.high == b.high && a.low < b.low);
+  }
+
+  uint64_t high = 0, low = 0;
+};
 
 // A key in RocksDB's order: by the user's bytes, then the newest first.
 struct InternalKey {
@@ -55,14 +80,29 @@ bool Before(const InternalKey& a, const InternalKey& b) {
   return a.trailer > b.trailer;
 }
 
-// The entry is behind the pointer of level 0. The pointers of the higher levels are before it.
+// The key that a search looks for.
+struct Sought {
+  explicit Sought(const InternalKey& k) : key(k), head(k.user, k.user_size) {}
+  const InternalKey key;
+  const KeyHead head;
+};
+
+// The entry is behind the node. The pointers of the higher levels are before it.
 struct Node {
   std::atomic<Node*>& next(int level) { return (&next0)[-level]; }
   Node* Next(int level) { return next(level).load(std::memory_order_acquire); }
   const char* entry() const { return reinterpret_cast<const char*>(this + 1); }
   InternalKey key() const { return KeyOfEntry(entry()); }
+  // Most comparisons need only the heads.
+  bool IsBefore(const Sought& sought) const {
+    return head == sought.head ? Before(key(), sought.key) : head < sought.head;
+  }
+  bool IsBehind(const Sought& sought) const {
+    return head == sought.head ? Before(sought.key, key()) : sought.head < head;
+  }
 
   std::atomic<Node*> next0;  // before the insertion it holds the node's height
+  KeyHead head;              // set by the insertion
 };
 
 // RocksDB destroys an iterator made in an arena without freeing its memory, and code outside
@@ -121,10 +161,11 @@ class Memtable final : public rocksdb::MemTableRep {
     Node* node = static_cast<Node*>(handle);
     const int height =
         static_cast<int>(reinterpret_cast<uintptr_t>(node->next0.load(std::memory_order_relaxed)));
-    const InternalKey key = node->key();
-    FindPlace(key);
+    const Sought sought(node->key());
+    node->head = sought.head;
+    FindPlace(sought);
     const Node* const behind = place_[0]->Next(0);
-    if (behind != nullptr && !Before(key, behind->key())) return false;  // the key is already there
+    if (behind != nullptr && !behind->IsBehind(sought)) return false;  // the key is already there
     if (height > height_.load(std::memory_order_relaxed))
       height_.store(height, std::memory_order_relaxed);
     for (int level = 0; level < height; ++level) {
@@ -137,9 +178,9 @@ class Memtable final : public rocksdb::MemTableRep {
   }
 
   bool Contains(const char* entry) const override {
-    const InternalKey key = KeyOfEntry(entry);
-    Node* node = NotBefore(key);
-    return node != nullptr && !Before(key, node->key());
+    const Sought sought(KeyOfEntry(entry));
+    const Node* node = NotBefore(sought);
+    return node != nullptr && !node->IsBehind(sought);
   }
 
   size_t ApproximateMemoryUsage() override { return 0; }  // the allocator counts all memory
@@ -167,21 +208,21 @@ class Memtable final : public rocksdb::MemTableRep {
     bool Valid() const override { return node_ != nullptr; }
     const char* key() const override { return node_->entry(); }
     void Next() override { node_ = node_->Next(0); }
-    void Prev() override { At(table_->LastBefore(node_->key())); }
+    void Prev() override { At(table_->LastBefore(Sought(node_->key()))); }
     void Seek(const rocksdb::Slice& internal, const char* entry) override {
-      node_ = table_->NotBefore(KeyOf(internal, entry));
+      node_ = table_->NotBefore(SoughtOf(internal, entry));
     }
     void SeekForPrev(const rocksdb::Slice& internal, const char* entry) override {
-      const InternalKey key = KeyOf(internal, entry);
-      node_ = table_->NotBefore(key);
-      if (node_ == nullptr || Before(key, node_->key())) At(table_->LastBefore(key));
+      const Sought sought = SoughtOf(internal, entry);
+      node_ = table_->NotBefore(sought);
+      if (node_ == nullptr || node_->IsBehind(sought)) At(table_->LastBefore(sought));
     }
     void SeekToFirst() override { node_ = table_->head_->Next(0); }
     void SeekToLast() override { At(table_->Last()); }
 
    private:
-    static InternalKey KeyOf(const rocksdb::Slice& internal, const char* entry) {
-      return entry != nullptr ? KeyOfEntry(entry) : Split(internal.data(), internal.size());
+    static Sought SoughtOf(const rocksdb::Slice& internal, const char* entry) {
+      return Sought(entry != nullptr ? KeyOfEntry(entry) : Split(internal.data(), internal.size()));
     }
     void At(Node* node) { node_ = node == table_->head_ ? nullptr : node; }
 
@@ -226,6 +267,7 @@ class Memtable final : public rocksdb::MemTableRep {
     Node* node = reinterpret_cast<Node*>(memory + before);
     for (int level = 0; level < height; ++level)
       new (&node->next(level)) std::atomic<Node*>(nullptr);
+    new (&node->head) KeyHead();
     return node;
   }
 
@@ -236,39 +278,39 @@ class Memtable final : public rocksdb::MemTableRep {
     return random_ >> 8;
   }
 
-  // Sets place_[level] to the last node before `key`. It starts from the previous place, because
+  // Sets place_[level] to the last node before `sought`. It starts from the previous place, because
   // rows of a commit mostly come in order.
-  void FindPlace(const InternalKey& key) {
+  void FindPlace(const Sought& sought) {
     const int top = height_.load(std::memory_order_relaxed) - 1;
     int level = 0;
     for (; level < top; ++level) {
       Node* const at = place_[level];
-      if (at != head_ && !Before(at->key(), key)) continue;
+      if (at != head_ && !at->IsBefore(sought)) continue;
       Node* const next = at->next(level).load(std::memory_order_relaxed);
-      if (next == nullptr || Before(key, next->key())) break;
+      if (next == nullptr || next->IsBehind(sought)) break;
     }
     Node* at = place_[level];
-    if (level == top && at != head_ && !Before(at->key(), key)) at = head_;
+    if (level == top && at != head_ && !at->IsBefore(sought)) at = head_;
     for (; level >= 0; --level) {
       // The node found on the lower level may already be further on.
-      at = Forward(at, level, key);
+      at = Forward(at, level, sought);
       place_[level] = at;
     }
   }
-  static Node* Forward(Node* at, int level, const InternalKey& key) {
-    for (Node* next = at->Next(level); next != nullptr && Before(next->key(), key);
+  static Node* Forward(Node* at, int level, const Sought& sought) {
+    for (Node* next = at->Next(level); next != nullptr && next->IsBefore(sought);
          next = at->Next(level))
       at = next;
     return at;
   }
 
-  Node* LastBefore(const InternalKey& key) const {
+  Node* LastBefore(const Sought& sought) const {
     Node* at = head_;
     for (int level = height_.load(std::memory_order_relaxed) - 1; level >= 0; --level)
-      at = Forward(at, level, key);
+      at = Forward(at, level, sought);
     return at;
   }
-  Node* NotBefore(const InternalKey& key) const { return LastBefore(key)->Next(0); }
+  Node* NotBefore(const Sought& sought) const { return LastBefore(sought)->Next(0); }
   Node* Last() const {
     Node* at = head_;
     for (int level = height_.load(std::memory_order_relaxed) - 1; level >= 0; --level) {

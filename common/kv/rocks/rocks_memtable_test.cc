@@ -31,7 +31,13 @@ std::unique_ptr<rocksdb::DB> Open(const std::string& name) {
 using Rows = std::map<std::string, std::string>;
 
 std::string RandomKey(std::mt19937& random) {
-  // Keys with zero bytes or bytes above 127, long keys, and keys that are prefixes of others.
+  // Keys with zero bytes or bytes above 127, long keys, and keys that are prefixes of others. Some
+  // differ only in a few bytes before or behind the 16th.
+  if (random() % 4 == 0) {
+    std::string key(12, 'k');
+    while (random() % 8 != 0) key.push_back(random() % 2 == 0 ? '\0' : 'k');
+    return key;
+  }
   std::string key(random() % 5 == 0 ? 150 : random() % 4, 'k');
   for (char& c : key) c = random() % 3 == 0 ? static_cast<char>(random() % 256) : 'k';
   return key;

@@ -62,6 +62,18 @@ bool OfList(const storage::v1::ChildRecord& record) {
 
 absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
     const std::string& zone, const storage::v1::ChildRecord& record) {
+  if (last_ != nullptr && !record.has_timing() && record.cron() == last_cron_ && zone == last_zone_)
+    return last_;
+  ASSIGN_OR_RETURN(const Calendar* calendar, FindCalendar(zone, record));
+  if (record.has_timing()) return calendar;
+  last_ = calendar;
+  last_zone_ = zone;
+  last_cron_ = record.cron();
+  return calendar;
+}
+
+absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::FindCalendar(
+    const std::string& zone, const storage::v1::ChildRecord& record) {
   calendar_key_.clear();
   AppendTimetableKey(record, zone, calendar_key_);
   if (const auto it = calendars_.find(calendar_key_); it != calendars_.end())
@@ -88,7 +100,10 @@ absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
         Firing{o, calendar->timetable.IdOf(o), calendar->timetable.PlaceOf(o), std::nullopt});
     if (moved != nullptr) firing.before = moved->Before(calendar->timetable, o);
   }
-  if (calendars_.size() >= kWindowTimetablesMax) calendars_.clear();
+  if (calendars_.size() >= kWindowTimetablesMax) {
+    calendars_.clear();
+    last_ = nullptr;
+  }
   return calendars_.emplace(calendar_key_, std::move(calendar)).first->second.get();
 }
 

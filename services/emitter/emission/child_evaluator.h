@@ -73,11 +73,17 @@ class ChildEvaluator {
             const storage::v1::ChildRecord& record) const;
   absl::StatusOr<const Calendar*> CalendarOf(const std::string& zone,
                                              const storage::v1::ChildRecord& record);
+  absl::StatusOr<const Calendar*> FindCalendar(const std::string& zone,
+                                               const storage::v1::ChildRecord& record);
 
   const absl::Time begin_, end_;
   const std::shared_ptr<const RulesChange> rules_;
   absl::flat_hash_map<std::string, std::unique_ptr<Calendar>> calendars_;  // never iterated
   std::string calendar_key_;
+  // The calendar that was found last, and of what: mostly the next child is of the same. Only for a
+  // child without a timing. Null: none.
+  const Calendar* last_ = nullptr;
+  std::string last_zone_, last_cron_;
   std::optional<cron::Timetable> instants_;
 };
 

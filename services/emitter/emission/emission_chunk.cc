@@ -24,10 +24,10 @@ constexpr absl::string_view kMisfire = "misfire";
 
 // The state is as it was read, except for what cancels runs: these fields are the last on disk, and
 // every other change increments change_count, which stands before them.
-Condition StateAsRead(const Uid& uid, const std::optional<std::string>& value,
+Condition StateAsRead(const Uid& uid, std::optional<std::string> value,
                       const storage::v1::StateRecord& state, kv::CommitSeq seq) {
   if (!value) return kv::Absent(ColumnFamily::kStates, StateKey(uid));
-  Condition condition = kv::ValueIs(ColumnFamily::kStates, StateKey(uid), *value, seq);
+  Condition condition = kv::ValueIs(ColumnFamily::kStates, StateKey(uid), *std::move(value), seq);
   condition.kind = Condition::Kind::kValuePrefix;
   if (state.cancelled_before_micros() != 0 || !state.cancelled_runs().empty()) {
     storage::v1::StateRecord rest = state;
@@ -98,7 +98,7 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::Add(const kv::Entry& entry, 
 }
 
 absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddCalendar(const ChildKey& key,
-                                                                DueChild child) {
+                                                                DueChild&& child) {
   child.source = SourceOf(key.uid, record_);
   const int64_t end = record_.timing().end_micros();
   if (end != 0 && FromMicros(end) <= options_.begin) {
@@ -119,7 +119,7 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddCalendar(const ChildKey& 
 }
 
 absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddInstant(const InstantChildKey& key,
-                                                               DueChild child) {
+                                                               DueChild&& child) {
   child.source = SourceOf(key.uid, record_);
   child.instant = true;
   const size_t rows = OccurrenceRowCount(child.source, options_.layout);
@@ -136,7 +136,7 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddInstant(const InstantChil
   return in_part ? Added::kDueInPart : Added::kDue;
 }
 
-void EmissionChunk::Take(DueChild child, size_t mutations, const std::string& zone,
+void EmissionChunk::Take(DueChild&& child, size_t mutations, const std::string& zone,
                          const cron::Timetable* timetable) {
   ++children_;
   mutations_ += mutations;
@@ -270,7 +270,7 @@ void EmissionChunk::BuildOccurrences(const DueChild& child, Building& building) 
   }
 }
 
-void EmissionChunk::BuildChild(const DueChild& child, Building& building) const {
+void EmissionChunk::BuildChild(DueChild& child, Building& building) const {
   // The version does not fire: the change of the schedule deletes the child of a cron expression.
   if (!building.fires && !child.instant && !child.expired) return;
   std::vector<Mutation>& mutations = building.group.mutations;
@@ -283,8 +283,8 @@ void EmissionChunk::BuildChild(const DueChild& child, Building& building) const 
   }
   if ((child.instant || child.expired) && !moves) ++building.counts.removed;
   ++building.counts.children;
-  building.group.conditions.push_back(
-      kv::ValueIs(ColumnFamily::kChildren, child.key, child.value, child.seq));
+  building.group.conditions.push_back(kv::ValueIs(ColumnFamily::kChildren, std::move(child.key),
+                                                  std::move(child.value), child.seq));
 }
 
 void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq,
@@ -306,12 +306,15 @@ void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::Com
       std::max(counted->last, building.summarised.last), kMisfire, options_.layout, building.now));
 }
 
-EmissionChunk::Groups EmissionChunk::Build(const kv::GetResult& states) {
+EmissionChunk::Groups EmissionChunk::Build(kv::GetResult states) {
   Groups out;
+  out.groups.reserve(schedules_.size());
+  out.counts.reserve(schedules_.size());
+  storage::v1::StateRecord state;
   for (size_t i = 0; i < schedules_.size(); ++i) {
-    const DueSchedule& schedule = schedules_[i];
-    const std::optional<std::string>& value = states.values[i];
-    storage::v1::StateRecord state;
+    DueSchedule& schedule = schedules_[i];
+    std::optional<std::string>& value = states.values[i];
+    state.Clear();
     if (value && !state.ParseFromString(*value)) continue;
     const bool fires = value && Fires(schedule.children[0].source.version, state);
     Building building{.schedule = schedule,
@@ -322,8 +325,11 @@ EmissionChunk::Groups EmissionChunk::Build(const kv::GetResult& states) {
                       .counts = {},
                       .summarised = {},
                       .first_summarised = std::nullopt};
-    building.group.conditions.push_back(StateAsRead(schedule.uid, value, state, states.seq));
-    for (const DueChild& child : schedule.children) BuildChild(child, building);
+    building.group.conditions.reserve(1 + schedule.children.size());
+    building.group.mutations.reserve(schedule.children.size());
+    building.group.conditions.push_back(
+        StateAsRead(schedule.uid, std::move(value), state, states.seq));
+    for (DueChild& child : schedule.children) BuildChild(child, building);
     if (building.counts.children == 0) continue;
     if (building.summarised.occurrences > 0)
       BuildSummary(states.values[schedule.summary_read], states.seq, building, out.fence);

@@ -83,7 +83,8 @@ class EmissionChunk {
     std::vector<kv::Group> groups;
     std::vector<EmissionCounts> counts;  // one for each group
   };
-  Groups Build(const kv::GetResult& states);
+  // Once until Clear.
+  Groups Build(kv::GetResult states);
 
   // Begins the next one.
   void Clear();
@@ -115,18 +116,18 @@ class EmissionChunk {
     size_t summary_read = 0;
   };
 
-  absl::StatusOr<Added> AddCalendar(const ChildKey& key, DueChild child);
-  absl::StatusOr<Added> AddInstant(const InstantChildKey& key, DueChild child);
+  absl::StatusOr<Added> AddCalendar(const ChildKey& key, DueChild&& child);
+  absl::StatusOr<Added> AddInstant(const InstantChildKey& key, DueChild&& child);
   bool Room(size_t mutations) const;
   // Takes the child in; `timetable` is as ChildOccurrences says.
-  void Take(DueChild child, size_t mutations, const std::string& zone,
+  void Take(DueChild&& child, size_t mutations, const std::string& zone,
             const cron::Timetable* timetable);
   void PlanLate(const std::string& zone, const cron::Timetable& timetable, DueSchedule& schedule);
   static void FindSummary(const kv::Layout& layout, DueSchedule& schedule);
 
   // The parts from which a schedule's group is built.
   struct Building;
-  void BuildChild(const DueChild& child, Building& building) const;
+  void BuildChild(DueChild& child, Building& building) const;  // takes its key and value
   void BuildOccurrences(const DueChild& child, Building& building) const;
   // `read`: what the schedule's summary was read as.
   void BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq, Building& building,

@@ -138,7 +138,7 @@ void EmissionWindow::ReadStates() {
 void EmissionWindow::OnStates(absl::StatusOr<kv::GetResult> result) {
   if (!done_) return;
   if (!result.ok()) return Finish(result.status(), false);
-  EmissionChunk::Groups chunk = chunk_.Build(*result);
+  EmissionChunk::Groups chunk = chunk_.Build(*std::move(result));
   if (chunk.groups.empty() && last_chunk_ && !options_.cursor)
     return Finish(absl::OkStatus(), false);
   CommitChunk(std::move(chunk));

@@ -322,7 +322,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1
       plan.client_positions.push_back(i);
       continue;
     }
-    Delivery own;
+    std::optional<Delivery> own;
     if (event.has_overrides()) {
       const std::string field = absl::StrCat("events[", i, "].overrides");
       CheckDeliveryOnly(event.overrides(), field, violations);
@@ -330,7 +330,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1
     } else if (!shared.has_value()) {
       shared = deliveries.Read(defaults, "defaults", violations);
     }
-    Delivery& delivery = event.has_overrides() ? own : *shared;
+    Delivery& delivery = own.has_value() ? *own : *shared;
     if (delivery.record.target().has_sqs()) {
       CheckPayloadFits(delivery.record, event.payload(), absl::StrCat("events[", i, "].payload"),
                        violations);
