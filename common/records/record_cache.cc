@@ -60,6 +60,14 @@ kv::Condition StateUnchanged(const Uid& uid, const CachedState& state) {
   return condition;
 }
 
+const cron::Timetable* LazyTimetable::get() const {
+  if (definition_ != nullptr) {
+    auto timetable = TimetableOf(*std::exchange(definition_, nullptr));
+    if (timetable.ok()) timetable_ = std::make_unique<const cron::Timetable>(*std::move(timetable));
+  }
+  return timetable_.get();
+}
+
 RecordCache::RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor,
                          std::function<void()> on_fetched)
     : client_(client), executor_(std::move(executor)), on_fetched_(std::move(on_fetched)) {}
@@ -143,7 +151,8 @@ std::shared_ptr<const CachedState> RecordCache::StateIfKnown(const Uid& uid) con
 
 std::shared_ptr<const CachedState> RecordCache::State(const Uid& uid) {
   std::shared_ptr<const CachedState> known = StateIfKnown(uid);
-  if (known == nullptr && !reading_.contains(uid.bytes())) wanted_states_.insert(StateKey(uid));
+  if (known == nullptr && reading_.try_emplace(uid.bytes(), kWanted).second)
+    wanted_states_.push_back(StateKey(uid));
   return known;
 }
 
@@ -156,7 +165,7 @@ std::shared_ptr<const CachedDefinition> RecordCache::Definition(const Uid& uid, 
     found_ = {.uid = uid, .version = version, .definition = known->second};
     return known->second;
   }
-  if (!reading_.contains(key)) wanted_definitions_.insert(std::move(key));
+  if (reading_.try_emplace(key, kWanted).second) wanted_definitions_.push_back(std::move(key));
   return nullptr;
 }
 
@@ -168,10 +177,11 @@ void RecordCache::ForgetState(const Uid& uid) {
 
 void RecordCache::Fetch() {
   if (reads_ > 0 || (wanted_states_.empty() && wanted_definitions_.empty())) return;
-  const auto take = [](ColumnFamily cf, std::set<std::string>& wanted, size_t keys_max) {
+  const auto take = [](ColumnFamily cf, std::deque<std::string>& wanted, size_t keys_max) {
     std::vector<kv::Key> keys;
     while (!wanted.empty() && keys.size() < keys_max) {
-      keys.push_back({.cf = cf, .key = std::move(wanted.extract(wanted.begin()).value())});
+      keys.push_back({.cf = cf, .key = std::move(wanted.front())});
+      wanted.pop_front();
     }
     return keys;
   };
@@ -262,10 +272,7 @@ void RecordCache::KeepDefinition(const std::string& key, const std::optional<std
     kept->payload = std::shared_ptr<const std::string>(record, &record->payload());
     kept->target_key = TargetKeyOf(record->delivery().target());
     kept->timeout = absl::Microseconds(record->delivery().delivery_timeout_micros());
-    if (record->version() != 0) {
-      if (auto timetable = TimetableOf(*record); timetable.ok())
-        kept->timetable = std::make_shared<const cron::Timetable>(*std::move(timetable));
-    }
+    if (record->version() != 0) kept->timetable.Use(*record);
     kept->record = std::move(record);
   }
   definition_bytes_ += 2 * key.size() + 2 * (value.has_value() ? value->size() : 0) + 200;

@@ -9,10 +9,10 @@
 #ifndef COMMON_RECORDS_RECORD_CACHE_H_
 #define COMMON_RECORDS_RECORD_CACHE_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -36,12 +36,24 @@ struct CachedState {
 // The condition that the state of the schedule is as it was read.
 kv::Condition StateUnchanged(const Uid& uid, const CachedState& state);
 
+// The timetable of a definition. The first get() makes it, because most events need none.
+class LazyTimetable {
+ public:
+  // `definition` must outlive it.
+  void Use(const storage::v1::DefinitionRecord& definition) { definition_ = &definition; }
+  const cron::Timetable* get() const;
+
+ private:
+  mutable const storage::v1::DefinitionRecord* definition_ = nullptr;  // null: nothing to make
+  mutable std::unique_ptr<const cron::Timetable> timetable_;
+};
+
 struct CachedDefinition {
   std::shared_ptr<const storage::v1::DefinitionRecord> record;  // null: it does not exist
   std::shared_ptr<const std::string> payload;                   // an alias into `record`
   // When the schedule fires, without the limit of StateRecord.finish_micros. Null if it cannot be
   // read, and for one-off events.
-  std::shared_ptr<const cron::Timetable> timetable;
+  LazyTimetable timetable;
   std::string target_key;  // see row_judge.h
   // Why the secrets of the target could not be opened (OpenSecretsWith). Empty: they are open.
   std::string closed;
@@ -128,12 +140,16 @@ class RecordCache {
     std::shared_ptr<const CachedDefinition> definition;  // null: none
   };
   Found found_;
-  // The keys being read, with the number of the read. The answer of a read with another number is
-  // ignored, because the key was forgotten after that read began. Never iterated.
+  // The keys that are wanted or being read, with the number of the read; kWanted: none has begun.
+  // The answer of a read with another number is ignored, because the key was forgotten after that
+  // read began. Never iterated.
   absl::flat_hash_map<std::string, uint64_t> reading_;
+  static constexpr uint64_t kWanted = 0;
   uint64_t readings_ = 0;  // counts reads
-  std::set<std::string> wanted_states_;
-  std::set<std::string> wanted_definitions_;
+  // In the order in which they were missed. A key that was forgotten and missed again is here
+  // twice.
+  std::deque<std::string> wanted_states_;
+  std::deque<std::string> wanted_definitions_;
   size_t reads_ = 0;  // under way in the present fetch
 };
 

@@ -83,16 +83,8 @@ absl::Time OccurrenceOf(const storage::v1::EventRecord& row) {
 
 }  // namespace
 
-absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now) {
-  return row.tried_since_micros() != 0 ? FromMicros(row.tried_since_micros()) : now;
-}
-
 void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row) {
   if (row.tried_since_micros() == 0) row.set_tried_since_micros(tried_micros);
-}
-
-uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts) {
-  return attempts - std::min(attempts, row.attempts_before_redrive());
 }
 
 std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,

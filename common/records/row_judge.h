@@ -4,6 +4,7 @@
 #ifndef COMMON_RECORDS_ROW_JUDGE_H_
 #define COMMON_RECORDS_ROW_JUDGE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/cron/timetable.h"
 #include "common/records/record_cache.h"
@@ -78,14 +80,20 @@ bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrenc
 
 // When the age of the event began: at its first attempt, or when its target could first not be
 // reached. `now` if the row has no such time yet.
-absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now);
+template <typename Row>  // as in common/storage/event_table.h
+absl::Time TriedSince(const Row& row, absl::Time now) {
+  return row.tried_since_micros() != 0 ? FromMicros(row.tried_since_micros()) : now;
+}
 
 // Sets that time in the row if it has none yet. 0 changes nothing.
 void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row);
 
 // Returns how many of the `attempts` that have begun belong to the present round: the retry policy
 // counts only these. A redrive begins a new round.
-uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts);
+template <typename Row>
+uint32_t AttemptsOfRound(const Row& row, uint32_t attempts) {
+  return attempts - std::min<uint32_t>(attempts, row.attempts_before_redrive());
+}
 
 // The schedule's next occurrence: no retry of the row's events begins at or after it. For a row
 // that was carried over to the window of a later occurrence, it is the occurrence after that one.

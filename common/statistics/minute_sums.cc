@@ -192,7 +192,7 @@ void MinuteSums::Commit(kv::Group group, std::vector<Hour*> taken) {
       });
 }
 
-void EndedEvents::Add(const std::string& tenant, storage::v1::OutcomeKind outcome, uint64_t count,
+void EndedEvents::Add(absl::string_view tenant, storage::v1::OutcomeKind outcome, uint64_t count,
                       int64_t unsent_due_micros) {
   if (!ended_.empty()) {
     Alike& last = ended_.back();
@@ -202,7 +202,7 @@ void EndedEvents::Add(const std::string& tenant, storage::v1::OutcomeKind outcom
       return;
     }
   }
-  ended_.push_back({tenant, outcome, unsent_due_micros, count});
+  ended_.push_back({std::string(tenant), outcome, unsent_due_micros, count});
 }
 
 void EndedEvents::CountIn(MinuteSums& sums, int64_t now_micros) const {

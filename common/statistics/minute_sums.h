@@ -160,7 +160,7 @@ class EndedEvents {
  public:
   // `unsent_due_micros`: the due time of events that end without an attempt; 0 for others, which
   // count as due with their first attempt.
-  void Add(const std::string& tenant, storage::v1::OutcomeKind outcome, uint64_t count,
+  void Add(absl::string_view tenant, storage::v1::OutcomeKind outcome, uint64_t count,
            int64_t unsent_due_micros = 0);
   // Their commit has applied at `now_micros`.
   void CountIn(MinuteSums& sums, int64_t now_micros) const;

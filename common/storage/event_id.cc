@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
@@ -28,8 +29,8 @@ std::string ToBase32Hex(absl::string_view bytes) {
     for (const uint32_t ten_bits :
          {byte(0) << 2 | byte(1) >> 6, (byte(1) & 63) << 4 | byte(2) >> 4,
           (byte(2) & 15) << 6 | byte(3) >> 2, (byte(3) & 3) << 8 | byte(4)}) {
-      *digit++ = kDigitPairs[ten_bits][0];
-      *digit++ = kDigitPairs[ten_bits][1];
+      std::memcpy(digit, kDigitPairs[ten_bits].data(), 2);
+      digit += 2;
     }
   }
   uint64_t buffer = 0;

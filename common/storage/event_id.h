@@ -46,10 +46,8 @@ IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards);
 // The shard whose slice has this index.
 uint16_t ShardOfIndex(uint64_t n, uint64_t index, uint32_t shards);
 
-// The id of a one-off event: 44 lower-case base32hex digits that encode its `events` key.
+// The id of a one-off event; event_table.h has the same for an encoded key.
 std::string ServerMadeEventId(const EventKey& key);
-// The same for an encoded key.
-std::string ServerMadeEventId(absl::string_view event_key);
 // nullopt if the id does not have that form.
 std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id);
 

@@ -38,7 +38,11 @@ std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
 }
 
 std::string EncodeDoneKey(const DoneKey& key) {
-  return KeyWriter(DoneRunPrefix(key.shard, key.day, key.uid, key.occurrence))
+  return KeyWriter()
+      .U16(key.shard)
+      .U32(key.day)
+      .Id(key.uid)
+      .Text(key.occurrence)
       .U64(key.first)
       .Take();
 }
@@ -115,10 +119,6 @@ std::string EventKeyOfParked(absl::string_view parked_key) {
   return std::string(parked_key.substr(Uid::kBytes));
 }
 
-std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row) {
-  return row.event_id().empty() ? ServerMadeEventId(event_key) : row.event_id();
-}
-
 std::string DeliveredEventId(std::string event_id, uint64_t generation) {
   if (generation > 0) absl::StrAppend(&event_id, "#", generation);
   return event_id;
@@ -136,15 +136,6 @@ std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done
 absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now) {
   // A late event is due now. So its Done record belongs to the day on which it could first be sent.
   return FromMicros(std::max(nominal_micros, ToMicros(now)));
-}
-
-bool MayHaveBegun(const storage::v1::EventRecord& row) {
-  return row.attempts() > 0 || row.lost_claims() > 0 || row.redrives() > 0 || row.maybe_sent();
-}
-
-absl::Time MissedAt(const storage::v1::EventRecord& row) {
-  if (row.max_lateness_micros() == 0 || MayHaveBegun(row)) return absl::InfiniteFuture();
-  return FromMicros(row.nominal_time_micros()) + absl::Microseconds(row.max_lateness_micros());
 }
 
 std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -98,6 +99,9 @@ std::string ParkedPrefix(const Uid& uid);
 // The `events` key inside a parked key; empty if that is malformed.
 std::string EventKeyOfParked(absl::string_view parked_key);
 
+// The id of a one-off event: 44 lower-case base32hex digits that encode its `events` key.
+std::string ServerMadeEventId(absl::string_view event_key);
+
 // The rows of one-off events, for every writer that creates events.
 //
 // An event is one row in `events`, and under a policy a second one in `waiting`. How it is
@@ -108,7 +112,12 @@ std::string EventKeyOfParked(absl::string_view parked_key);
 // The id of the one-off event of this row or Done record. It is the stored id or, if none is
 // stored, the server-made id that follows from the key. (A row of a retry has another key than the
 // one its id was made of, so it stores the id.)
-std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row);
+//
+// Row: an EventRecord, or a class with the same getters. So it is in the functions below.
+template <typename Row>
+std::string OneOffEventId(absl::string_view event_key, const Row& row) {
+  return row.event_id().empty() ? ServerMadeEventId(event_key) : std::string(row.event_id());
+}
 // The id as the consumer receives it: see Event.event_id.
 std::string DeliveredEventId(std::string event_id, uint64_t generation);
 std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done);
@@ -145,10 +154,17 @@ struct NewEvent {
 absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now);
 
 // True if an attempt of the event has begun or may have begun.
-bool MayHaveBegun(const storage::v1::EventRecord& row);
+template <typename Row>
+bool MayHaveBegun(const Row& row) {
+  return row.attempts() > 0 || row.lost_claims() > 0 || row.redrives() > 0 || row.maybe_sent();
+}
 // From then on no first attempt of a one-off event may begin (Event.max_lateness): it ends as
 // expired, for the reason MissedBy. InfiniteFuture: there is no such time.
-absl::Time MissedAt(const storage::v1::EventRecord& row);
+template <typename Row>
+absl::Time MissedAt(const Row& row) {
+  if (row.max_lateness_micros() == 0 || MayHaveBegun(row)) return absl::InfiniteFuture();
+  return FromMicros(row.nominal_time_micros()) + absl::Microseconds(row.max_lateness_micros());
+}
 // How late the event is at `now`: "missed by 49h0m", below an hour "missed by 5m30s".
 std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now);
 

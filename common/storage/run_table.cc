@@ -9,10 +9,6 @@ namespace escapement {
 
 std::string RunPrefix(const Uid& uid) { return std::string(uid.bytes()); }
 
-bool HasRun(const storage::v1::EventRecord& row) {
-  return (row.run_count() > 1 || row.run_kept()) && !row.counts_in_no_run();
-}
-
 std::string EncodeRunKey(const RunKey& key) {
   return KeyWriter().Id(key.uid).Text(key.occurrence).Take();
 }
@@ -29,7 +25,7 @@ std::optional<RunKey> DecodeRunKey(absl::string_view bytes) {
 std::string RunPartPrefix(const RunKey& run) { return EncodeRunKey(run); }
 
 std::string RunPartKey(const RunKey& run, uint16_t shard) {
-  return KeyWriter(RunPartPrefix(run)).U16(shard).Take();
+  return KeyWriter().Id(run.uid).Text(run.occurrence).U16(shard).Take();
 }
 
 std::string ScheduleCountsKey(const Uid& uid, uint16_t shard) {

@@ -36,7 +36,10 @@ struct RunKey {
 std::string EncodeRunKey(const RunKey& key);
 std::optional<RunKey> DecodeRunKey(absl::string_view key);
 // True if this row's run has a run record, in which the row's events count.
-bool HasRun(const storage::v1::EventRecord& row);
+template <typename Row>  // as in event_table.h
+bool HasRun(const Row& row) {
+  return (row.run_count() > 1 || row.run_kept()) && !row.counts_in_no_run();
+}
 // The prefix of all runs of a schedule.
 std::string RunPrefix(const Uid& uid);
 

@@ -157,7 +157,8 @@ std::pair<handler::DeliveryResult, absl::Duration> AccountsWorld::Receive(
   // If the event holds a token, the answer gives it back.
   result.work = handler::DeliveryWork::kSucceeded;
   absl::Duration work = random_.Between(absl::Milliseconds(1), absl::Milliseconds(100));
-  const std::vector<absl::string_view> parts = absl::StrSplit(context.source, '/');
+  const std::string source = context.Source();
+  const std::vector<absl::string_view> parts = absl::StrSplit(source, '/');
   const std::optional<uint32_t> schedule = NumberOf(parts.back());
   if (!schedule.has_value()) return {std::move(result), work};
   const Traits& traits = traits_of_(*schedule);

@@ -31,7 +31,7 @@ class WindowsTest : public ::testing::Test {
       handler::DeliveryResult result;
       result.status = handler::DeliveryStatus::kAccepted;
       if (attempt.context->definition->delivery().target().http().uri() == kTold) {
-        payloads_.push_back(*attempt.context->payload);
+        payloads_.emplace_back(attempt.context->payload);
       } else if (attempt.index == 4) {
         result.status = handler::DeliveryStatus::kRejected;
       } else if (attempt.index == 5 && attempt.attempt == 1) {

@@ -30,6 +30,9 @@ namespace escapement::kv {
 struct Commit {
   std::vector<Condition> fence = {};
   std::vector<Group> groups = {};
+  // If not zero: while the store has no room, the client commits again after this delay instead of
+  // answering RESOURCE_EXHAUSTED. The caller then needs no copy of the commit.
+  absl::Duration again_without_room = absl::ZeroDuration();
 };
 
 class KvClient {

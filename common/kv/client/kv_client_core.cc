@@ -195,6 +195,8 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
     absl::MutexLock lock(&mu_);
     if (stopped_) return;
     if (waiting_.size() >= options_.waiting_commits_max) {
+      if (commit.again_without_room > absl::ZeroDuration())
+        return CommitLater(std::move(commit), std::move(on), std::move(done));
       PostAnswer<CommitResult>(*on, std::move(done),
                                absl::ResourceExhaustedError("too many commits wait for the store"));
       return;
@@ -203,6 +205,15 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
     NumberWaiting();
   }
   Flush();
+}
+
+void KvClient::Core::CommitLater(kv::Commit commit, std::shared_ptr<Executor> on,
+                                 Callback<CommitResult> done) {
+  const absl::Duration delay = commit.again_without_room;
+  timers_->PostAfter(delay, [self = shared_from_this(), commit = std::move(commit),
+                             on = std::move(on), done = std::move(done)]() mutable {
+    self->Commit(std::move(commit), std::move(on), std::move(done));
+  });
 }
 
 void KvClient::Core::NumberWaiting() {
@@ -216,8 +227,12 @@ void KvClient::Core::NumberWaiting() {
     request->now_low = NowLowLocked(runtime_.clock().Elapsed());
     request->fence = std::move(waiting.commit.fence);
     request->groups = std::move(waiting.commit.groups);
-    SlotOf(next_) =
-        Outstanding{request, false, seen_, std::move(waiting.on), std::move(waiting.done)};
+    SlotOf(next_) = Outstanding{request,
+                                false,
+                                seen_,
+                                waiting.commit.again_without_room,
+                                std::move(waiting.on),
+                                std::move(waiting.done)};
     ++next_;
     outbox_.push_back(std::move(request));
     waiting_.pop_front();
@@ -285,7 +300,15 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
     } else {
       NumberWaiting();
     }
-    PostAnswer<CommitResult>(*answered.on, std::move(answered.done), std::move(answer));
+    if (absl::IsResourceExhausted(answer.status()) &&
+        answered.again_without_room > absl::ZeroDuration()) {
+      CommitLater({.fence = answered.request->fence,
+                   .groups = answered.request->groups,
+                   .again_without_room = answered.again_without_room},
+                  std::move(answered.on), std::move(answered.done));
+    } else {
+      PostAnswer<CommitResult>(*answered.on, std::move(answered.done), std::move(answer));
+    }
   }
   if (reopen) OpenSession();
   Flush();

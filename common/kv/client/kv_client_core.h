@@ -119,6 +119,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
     bool unknown = false;                          // the last attempt ended without a result
     // seen_ when the commit was numbered.
     CommitSeq seen = 0;
+    absl::Duration again_without_room;
     std::shared_ptr<Executor> on;
     Callback<CommitResult> done;
   };
@@ -136,6 +137,8 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return session_ != 0 && opening_ == 0; }
   void LoseSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ResendUnknown() ABSL_LOCKS_EXCLUDED(mu_);
+  // Commits again after commit.again_without_room.
+  void CommitLater(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done);
   // Numbers waiting commits while the window has room and every result is known.
   void NumberWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends the commits of outbox_ in order; does not hold the lock during the calls.

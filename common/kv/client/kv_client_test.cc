@@ -28,11 +28,16 @@ class LossyKvStore final : public ForwardingKvStore {
   LossyKvStore(KvStore& base, Runtime& runtime) : ForwardingKvStore(base), runtime_(runtime) {}
 
   uint64_t loss_percent = 0;
+  int refusals = 0;               // the next commits that find no room
   std::vector<uint64_t> numbers;  // numbers of the commits sent
 
   using KvStore::Commit;
   void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override {
     numbers.push_back(request->number);
+    if (refusals > 0) {
+      --refusals;
+      return done(absl::ResourceExhaustedError("no room"));
+    }
     if (Lost()) return done(absl::UnavailableError("the request was lost"));
     const bool answer_lost = Lost();
     inner_.Commit(std::move(request), [done, answer_lost](absl::StatusOr<CommitResult> result) {
@@ -98,6 +103,23 @@ TEST_F(KvClientTest, CommitAppliesOnceIfAnswersAreLost) {
   EXPECT_EQ(mem_.disk()->families[static_cast<size_t>(kEvents)].size(), 500);
   EXPECT_GT(lossy_.numbers.size(), 600);
   EXPECT_EQ(sessions_lost_, 0);
+}
+
+TEST_F(KvClientTest, CommitWaitsForRoomIfItShall) {
+  runtime_.AdvanceBy(absl::Seconds(1));
+  lossy_.refusals = 3;
+  std::string told;
+  PutAsync("a", &told);
+  Commit patient = PutIfAbsent("b");
+  patient.again_without_room = absl::Seconds(1);
+  client_->CommitAsync(std::move(patient), executor_, [&told](absl::StatusOr<CommitResult> result) {
+    told += result.ok() && result->verdicts.at(0).applied ? "b" : "?";
+  });
+  runtime_.AdvanceBy(absl::Milliseconds(1900));
+  EXPECT_EQ(told, "!");
+  runtime_.AdvanceBy(absl::Milliseconds(200));
+  EXPECT_EQ(told, "!b");
+  EXPECT_EQ(lossy_.numbers.size(), 4u);
 }
 
 TEST_F(KvClientTest, NoNewCommitIsSentWhileAResultIsUnknown) {

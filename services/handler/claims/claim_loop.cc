@@ -33,6 +33,14 @@ void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   }
 }
 
+// One-off events are retried until they are too old.
+bool RetryIsOver(const ResolvedRow& row, absl::Time now) {
+  const EventRow& event = row.entry.event;
+  return !event.one_off() && event.attempts() > 0 &&
+         RetryIsOver(event.record(), *row.entry.context->definition,
+                     row.entry.context->cached->timetable.get(), row.judged->state.get(), now);
+}
+
 }  // namespace
 
 std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row, absl::Time now) const {
@@ -117,6 +125,7 @@ uint8_t ClaimLoop::TakeDue(absl::Time now, uint8_t priority_max) {
 }
 
 uint8_t ClaimLoop::FillClaim(absl::Time now, uint8_t priority_max) {
+  room_key_.clear();
   uint8_t next = ClaimUnblocked(now, priority_max);
   if (BlockedBytesFull()) EvictRows();
   const absl::Time until = state_.core.lead.LatestDueClaimedAt(now);
@@ -125,7 +134,7 @@ uint8_t ClaimLoop::FillClaim(absl::Time now, uint8_t priority_max) {
     std::optional<QueuedRow> row = state_.queue.Take(until, takeable, priority_max);
     if (!row.has_value()) return std::min(next, state_.queue.NextPriority(until, takeable));
     // A late answer of the store may have queued a row that is being claimed already.
-    if (!state_.held.insert(std::string(row->key())).second) continue;
+    if (!state_.held.Add(*row)) continue;
     const uint8_t segment = row->segment();
     switch (Consider(now, *std::move(row))) {
       case Next::kContinue:
@@ -159,18 +168,19 @@ void ClaimLoop::Stop() {
 
 ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
   std::unique_ptr<ResolvedRow> judged = TakeResolved(row, now);
-  if (judged == nullptr) judged = ResolveRow(state_.core.cache, row.key(), row.value());
+  if (judged == nullptr) judged = ResolveRow(state_.core.cache, row);
   ResolvedRow& resolved = *judged;
   if (!resolved.judged.has_value()) {
     // The row stays in the store, and its key stays held: nothing can be done with it.
     state_.core.metrics.broken_rows.Increment();
     return Next::kContinue;
   }
-  const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
-  if (resolved.judged->superseded() && now < ends_at &&
-      superseded_waiting_ < kSupersededWaitingMax) {
-    RequeueAfter(ends_at - now, std::move(row));
-    return Next::kContinue;
+  if (resolved.judged->superseded() && superseded_waiting_ < kSupersededWaitingMax) {
+    const absl::Time ends_at = SupersededEndsAt(resolved.entry.event.record());
+    if (now < ends_at) {
+      RequeueAfter(ends_at - now, std::move(row));
+      return Next::kContinue;
+    }
   }
   switch (resolved.judged->action) {
     case RowJudgement::Action::kFetch:
@@ -188,12 +198,11 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
   if (now >= MissedAt(resolved.entry.event)) {
     resolved.judged->action = RowJudgement::Action::kSkip;
     resolved.judged->outcome = storage::v1::OUTCOME_KIND_EXPIRED;
-    resolved.judged->reason = MissedBy(resolved.entry.event, now);
+    resolved.judged->reason = MissedBy(resolved.entry.event.MakeRecord(), now);
     EndUnclaimed(now, std::move(row), std::move(resolved));
     return Next::kContinue;
   }
-  if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
-                  resolved.entry.context->timetable.get(), resolved.judged->state.get(), now)) {
+  if (RetryIsOver(resolved, now)) {
     FailLateRetry(std::move(row), std::move(resolved));
     return Next::kContinue;
   }
@@ -211,7 +220,7 @@ void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolv
   std::vector<kv::Mutation> moved;
   if (kind == EndKind::kMove) {
     const EventKey& key = resolved.entry.key;
-    AddMovedRow(SourceOf(*judged.definition->record), resolved.entry.event, key.occurrence,
+    AddMovedRow(SourceOf(*judged.definition->record), resolved.entry.event.record(), key.occurrence,
                 key.first, key.due_time, state_.core.layout, now, moved);
   }
   ends_.AddRow({.entry = std::move(resolved.entry),
@@ -225,11 +234,11 @@ void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolv
 bool ClaimLoop::EndUnwanted(QueuedRow row) {
   // A loop works on the row, and judges it soon.
   if (state_.held.contains(row.key())) return true;
-  std::unique_ptr<ResolvedRow> resolved = ResolveRow(state_.core.cache, row.key(), row.value());
+  std::unique_ptr<ResolvedRow> resolved = ResolveRow(state_.core.cache, row);
   if (resolved->Is(RowJudgement::Action::kFetch)) return false;
   if (!resolved->Is(RowJudgement::Action::kSkip) || resolved->judged->superseded()) return true;
   state_.queue.Remove(row.key());
-  CHECK(state_.held.insert(std::string(row.key())).second);
+  CHECK(state_.held.Add(row));
   EndUnclaimed(state_.core.client.NowLow(), std::move(row), std::move(*resolved));
   return true;
 }
@@ -247,7 +256,7 @@ void ClaimLoop::RequeueAfter(absl::Duration after, QueuedRow row) {
 
 // The next occurrence of the schedule has come before the retry.
 void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
-  std::string reason = PastNextOccurrence(resolved.entry.event.last_error());
+  std::string reason = PastNextOccurrence(resolved.entry.event.record().last_error());
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),
                 .kind = EndKind::kFailed,
@@ -255,10 +264,18 @@ void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
                std::move(row), std::move(resolved.judged->state));
 }
 
+uint64_t ClaimLoop::RoomOf(const std::string& room_key) {
+  if (room_key_ != room_key) {
+    room_key_ = room_key;
+    room_ = state_.core.sends.Room(room_key);
+  }
+  return room_;
+}
+
 ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, const std::string& room_key, QueuedRow row,
                                       std::unique_ptr<ResolvedRow> resolved) {
   ClaimedEntry& entry = resolved->entry;
-  const uint64_t room = state_.core.sends.Room(room_key);
+  const uint64_t room = RoomOf(room_key);
   if (room == 0) return BlockRow(now, room_key, std::move(row), std::move(resolved));
   ClaimBatch& batch = OpenBatch();
   if (!batch.Fits(entry.context->timeout)) {
@@ -268,6 +285,7 @@ ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, const std::string& room_ke
   }
   const uint64_t count = std::min({entry.event.count(), room, batch.room()});
   state_.core.sends.Reserve(room_key, count);
+  room_ -= count;
   if (&room_key != &entry.context->target_key) entry.room = room_key;
   state_.queue.NoteTaken(row.standing(), count);
   batch.Add(std::move(row), std::move(entry), count, resolved->judged->state.get());
@@ -342,7 +360,7 @@ void ClaimLoop::RereadRows(PendingClaim& pending) {
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     const ClaimedEntry& entry = pending.claim->entries[i];
     if (!entry.one_off()) state_.core.cache.ForgetState(entry.key.uid);
-    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.event_key});
+    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = std::string(entry.event_key)});
   }
   state_.core.client.MultiGet(
       keys, state_.core.executor,
@@ -439,7 +457,7 @@ uint8_t ClaimLoop::ClaimUnblocked(absl::Time now, uint8_t priority_max) {
         next = std::min(next, rank.first);
         return;
       }
-      if (first == blocked.rows.end() || state_.core.sends.Room(target) <= requeued) return;
+      if (first == blocked.rows.end() || RoomOf(target) <= requeued) return;
       QueuedRow row = TakeFirst(blocked, first);
       std::unique_ptr<ResolvedRow> resolved;
       // A retry goes through Consider again, which sees whether it is still allowed.
@@ -504,9 +522,7 @@ void ClaimLoop::EndLateBlockedRows(absl::Time now) {
       } else if (hold.has_value() && HeldRowEnd(*resolved, hold->lasted, now) <= now) {
         CountUnblocked(blocked, row);
         FailIfTooOld(now, *hold, row, *resolved);
-      } else if (RetryIsOver(resolved->entry.event, *resolved->entry.context->definition,
-                             resolved->entry.context->timetable.get(),
-                             resolved->judged->state.get(), now)) {
+      } else if (RetryIsOver(*resolved, now)) {
         CountUnblocked(blocked, row);
         FailLateRetry(std::move(row), std::move(*resolved));
       } else {

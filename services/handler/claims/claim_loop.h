@@ -127,6 +127,8 @@ class ClaimLoop {
   void FailLateRetry(QueuedRow row, ResolvedRow&& resolved);
   // Puts the row back into the queue after this time, unless another reading has done so by then.
   void RequeueAfter(absl::Duration after, QueuedRow row);
+  // The result of SendLoop::Room, which is not asked again for each row.
+  uint64_t RoomOf(const std::string& room_key);
   // `room_key`: what SendLoop::RoomKey gives for the row.
   Next AddToClaim(absl::Time now, const std::string& room_key, QueuedRow row,
                   std::unique_ptr<ResolvedRow> resolved);
@@ -148,14 +150,17 @@ class ClaimLoop {
   uint64_t last_number_ = 0;                          // numbers the claims of this epoch
   size_t rows_of_last_claim_ = 0;                     // a guess for the size of the next claim
   absl::Duration not_before_ = absl::ZeroDuration();  // Clock::Elapsed: no claim before this
-  std::optional<ClaimBatch> batch_;                   // has rows, whose room is reserved
-  std::vector<QueuedRow> awaiting_records_;           // the cache is reading their records
-  std::vector<QueuedRow> for_next_claim_;             // their timeouts do not fit this claim
-  size_t superseded_waiting_ = 0;                     // rows of RequeueAfter
-  std::map<std::string, Blocked> blocked_;            // by SendLoop::RoomKey; the row keys are held
-  size_t blocked_rows_ = 0;                           // for all targets
-  size_t blocked_bytes_ = 0;                          // for all targets
-  std::set<std::string> evicted_;                     // targets whose rows were evicted
+  // The room for this key, less what FillClaim has taken since it asked. Empty: it has not asked.
+  std::string room_key_;
+  uint64_t room_ = 0;
+  std::optional<ClaimBatch> batch_;          // has rows, whose room is reserved
+  std::vector<QueuedRow> awaiting_records_;  // the cache is reading their records
+  std::vector<QueuedRow> for_next_claim_;    // their timeouts do not fit this claim
+  size_t superseded_waiting_ = 0;            // rows of RequeueAfter
+  std::map<std::string, Blocked> blocked_;   // by SendLoop::RoomKey; the row keys are held
+  size_t blocked_rows_ = 0;                  // for all targets
+  size_t blocked_bytes_ = 0;                 // for all targets
+  std::set<std::string> evicted_;            // targets whose rows were evicted
   absl::Duration blocked_checked_ = -absl::InfiniteDuration();  // Clock::Elapsed
   absl::Duration last_rewind_ = -absl::InfiniteDuration();      // Clock::Elapsed
 };

@@ -46,8 +46,8 @@ bool MakeEntry(storage::v1::ClaimRecord::Entry& record, uint16_t shard, ClaimedE
                  .send_before = FromMicros(grant.send_before_micros()),
                  .on_release = record.event().throttle().on_release()});
   entry.row_stays = record.row_stays();
-  entry.event_key = std::move(*record.mutable_event_key());
-  entry.event = std::move(*record.mutable_event());
+  entry.SetEventKey(std::move(*record.mutable_event_key()));
+  entry.event = EventRow(std::move(*record.mutable_event()));
   entry.claimed_version = record.claimed_version();
   return true;
 }
@@ -107,13 +107,15 @@ absl::Time HeldRowEnd(const ResolvedRow& row, absl::Duration held_for, absl::Tim
 
 RowEnd EndOfHeldRow(ResolvedRow& row, bool down) {
   const char* const too_long = down ? kDownTooLong : kPausedTooLong;
-  const std::string& last_error = row.entry.event.last_error();
+  storage::v1::EventRecord event = row.entry.event.MakeRecord();
+  const std::string& last_error = event.last_error();
   RowEnd end{.payload = std::move(row.payload), .kind = EndKind::kFailed};
   end.reason = last_error.empty() ? too_long : absl::StrCat(last_error, "; ", too_long);
   end.entry = std::move(row.entry);
-  const uint64_t count = std::min(end.entry.event.count(), kEventsMax);
-  end.rest = end.entry.event.count() - count;
-  end.entry.event.set_count(count);
+  const uint64_t count = std::min(event.count(), kEventsMax);
+  end.rest = event.count() - count;
+  event.set_count(count);
+  end.entry.event = EventRow(std::move(event));
   return end;
 }
 
@@ -282,7 +284,7 @@ void GrantedLoop::ReadRows(std::vector<GrantedPiece> pieces) {
   std::vector<kv::Key> keys;
   keys.reserve(pieces.size());
   for (const GrantedPiece& piece : pieces)
-    keys.push_back({.cf = ColumnFamily::kEvents, .key = piece.claimed().event_key});
+    keys.push_back({.cf = ColumnFamily::kEvents, .key = std::string(piece.claimed().event_key)});
   state_.core.client.MultiGet(
       std::move(keys), state_.core.executor,
       state_.WhileOwned([this, pieces = std::move(pieces),
@@ -306,7 +308,7 @@ void GrantedLoop::ReadRows(std::vector<GrantedPiece> pieces) {
             ends_.Add(ReturnOutcome(pieces[i], state_.core.client.NowLow(), /*unreachable=*/false));
             continue;
           }
-          *pieces[i].claimed().event.mutable_payload() = std::move(*row.mutable_payload());
+          pieces[i].claimed().event.SetPayload(std::move(*row.mutable_payload()));
           Resolve(std::move(pieces[i]));
         }
         if (!rest.empty()) ReadRows(std::move(rest));
@@ -316,7 +318,8 @@ void GrantedLoop::ReadRows(std::vector<GrantedPiece> pieces) {
 
 // True if the entry's context is known. False: its records are being read, or it was returned.
 bool GrantedLoop::ResolveOneOff(const GrantedPiece& piece, ClaimedEntry& entry) {
-  std::unique_ptr<ResolvedRow> row = ResolveRow(state_.core.cache, entry.event_key, entry.event);
+  std::unique_ptr<ResolvedRow> row =
+      ResolveRow(state_.core.cache, entry.event_key, entry.event.record());
   if (row->Is(RowJudgement::Action::kFetch)) {
     awaiting_records_.push_back(piece);
     return false;
@@ -325,7 +328,7 @@ bool GrantedLoop::ResolveOneOff(const GrantedPiece& piece, ClaimedEntry& entry) 
     ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
     return false;
   }
-  entry.event.clear_payload();
+  entry.event.ClearPayload();
   entry.context = std::move(row->entry.context);
   return true;
 }
@@ -347,7 +350,7 @@ void GrantedLoop::Resolve(GrantedPiece piece) {
     // The schedule was deleted with its definition.
     if (definition->record == nullptr)
       return ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
-    entry.context = ContextOfScheduled(*definition, entry);
+    entry.context = ContextOfScheduled(definition, entry);
     entry.room = state_.core.sends.RoomKey(entry);
   }
   if (piece.claim->IsSuspect(entry))

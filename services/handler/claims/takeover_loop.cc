@@ -65,7 +65,7 @@ void TakeoverLoop::OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::C
     }
     for (const LeftEntry& entry : claim.entries) {
       if (entry.record.row_stays() && !entry.open.empty() && !IsGranted(claim.id))
-        state_.held.insert(entry.record.event_key());
+        state_.held.Add(entry.record.event_key());
     }
     auto left = std::make_shared<Left>();
     left->claim = std::move(claim);
@@ -223,8 +223,8 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(Left& left) {
           std::move(*ResolveRow(state_.core.cache, entry.record.event_key(), entry.record.event()));
     } else if (const auto found = left.rows.find(entry.record.event_key());
                found != left.rows.end()) {
-      row = std::move(*ResolveRow(state_.core.cache, entry.record.event_key(),
-                                  absl::string_view(found->second)));
+      row = std::move(*ResolveRow(state_.core.cache,
+                                  QueuedRow(entry.record.event_key(), found->second, /*seq=*/0)));
     }
     known = known && !row.Is(RowJudgement::Action::kFetch) && CompleteIfQuarantined(left, i, row);
     rows.push_back(std::move(row));
@@ -244,7 +244,7 @@ bool TakeoverLoop::CompleteIfQuarantined(const Left& left, size_t i, ResolvedRow
       state_.core.cache.Definition(row.entry.key.uid, row.judged->state->record->version());
   if (definition == nullptr) return false;
   if (definition->record == nullptr) return true;  // deleted: it is not sent again
-  row.entry.context = ContextOfScheduled(*definition, row.entry);
+  row.entry.context = ContextOfScheduled(definition, row.entry);
   row.entry.claimed_version = definition->record->version();
   return true;
 }
@@ -265,7 +265,7 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
     ClaimedEntry& entry = (*rows)[i].entry;
     const auto& record = left.claim.entries[i].record;
     entry.row_stays = record.row_stays();
-    if (entry.event_key.empty()) entry.event_key = record.event_key();
+    if (entry.event_key.empty()) entry.SetEventKey(record.event_key());
     claim->entries.push_back(std::move(entry));
     for (const IndexSlice& slice : left.claim.entries[i].open) claim->open += slice.count;
   }

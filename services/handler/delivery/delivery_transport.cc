@@ -38,6 +38,16 @@ std::shared_ptr<const AddressRule> AddressRuleFromFlags(bool on_loopback) {
   return std::make_shared<const AddressRule>(AddressRule::AllowingLoopback());
 }
 
+std::string DeliveryContext::Source() const {
+  return event_id.empty() ? source : absl::StrCat("/tenants/", tenant, "/events/", event_id);
+}
+
+void DeliveryContext::SetPayload(std::string text) {
+  auto kept = std::make_shared<const std::string>(std::move(text));
+  payload = *kept;
+  bytes = std::move(kept);
+}
+
 namespace {
 
 constexpr char kRedacted[] = "(secret)";

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
 
@@ -18,9 +19,9 @@ namespace escapement::storage::v1 {
 class DefinitionRecord;
 }  // namespace escapement::storage::v1
 
-namespace escapement::cron {
-class Timetable;
-}  // namespace escapement::cron
+namespace escapement {
+struct CachedDefinition;
+}  // namespace escapement
 
 namespace escapement::handler {
 
@@ -37,23 +38,33 @@ std::shared_ptr<const AddressRule> AddressRuleFromFlags(bool on_loopback);
 struct DeliveryContext {
   // Has the target, the content type and the headers: definition->delivery().
   std::shared_ptr<const storage::v1::DefinitionRecord> definition;
-  // When the schedule fires; null for one-off events.
-  std::shared_ptr<const cron::Timetable> timetable = nullptr;
-  // Never null. An alias of the definition's payload, or the one-off event's own payload.
-  std::shared_ptr<const std::string> payload;
+  // The cached definition that `definition` is a part of; for the handler's thread only. May be
+  // null.
+  const CachedDefinition* cached = nullptr;
+  // The definition's payload, or the one-off event's own. Valid as long as the context.
+  absl::string_view payload;
+  // Keeps the bytes of `payload` and `tenant`, unless they are the definition's.
+  std::shared_ptr<const void> bytes = nullptr;
   // Equal for targets that share connections and bounds (common/records/row_judge.h).
   std::string target_key;
   // Not empty: the target cannot be used, for this reason, until an operator mends it (its secrets
   // cannot be opened). Attempts fail.
   std::string closed;
-  // /tenants/{tenant}/schedules/{schedule} or /tenants/{tenant}/events/{event}.
+  // For a schedule's events: /tenants/{tenant}/schedules/{schedule}. Empty for one-off events.
   std::string source;
-  std::string occurrence;  // empty for one-off events
+  // Only for one-off events, which have the source /tenants/{tenant}/events/{event_id}.
+  absl::string_view tenant = {};
+  std::string event_id = {};  // without the generation
+  std::string occurrence;     // empty for one-off events
   absl::Time nominal_time;
   absl::Time launch_time;
   uint64_t run_count = 1;         // how many events the run has
   std::string trace_parent = {};  // as EventRecord.trace_parent
   absl::Duration timeout;         // for one attempt, counted from Send
+
+  std::string Source() const;
+  // Sets `payload`, and keeps it.
+  void SetPayload(std::string text);
 };
 
 // One attempt to deliver one event.

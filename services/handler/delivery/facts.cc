@@ -32,11 +32,12 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context) {
   std::vector<Fact> facts;
   facts.reserve(12);  // with those of the attempt
   facts.push_back({"specversion", std::string(kCloudEventsSpecVersion), "ce_specversion"});
-  if (!context.source.empty()) facts.push_back({"source", context.source, "ce_source"});
+  if (std::string source = context.Source(); !source.empty())
+    facts.push_back({"source", std::move(source), "ce_source"});
   facts.push_back({"type", std::string(kCloudEventsType), "ce_type"});
   facts.push_back({"time", Rfc3339(context.nominal_time), "ce_time"});
   const std::string& content_type = context.definition->delivery().content_type();
-  if (!context.payload->empty() && !content_type.empty())
+  if (!context.payload.empty() && !content_type.empty())
     facts.push_back({"datacontenttype", content_type, "ce_datacontenttype"});
   facts.push_back({"count", absl::StrCat(context.run_count), "escapement_count"});
   facts.push_back({"launchtime", Rfc3339(context.launch_time), "escapement_launchtime"});
@@ -117,9 +118,9 @@ void AppendRfc3339(absl::Time time, std::string* out) {
 EventFacts EventFactsOf(const DeliveryAttempt& attempt) {
   const DeliveryContext& context = *attempt.context;
   EventFacts facts;
-  facts.payload = *context.payload;
+  facts.payload = context.payload;
   facts.id = attempt.event_id;
-  facts.source = context.source;
+  facts.source = context.Source();
   AppendRfc3339(context.nominal_time, &facts.time);
   if (!context.occurrence.empty())
     facts.subject = absl::StrCat(context.occurrence, "/", attempt.index);

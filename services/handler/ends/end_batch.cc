@@ -96,7 +96,7 @@ std::string ScheduleKeyOf(const ClaimedEntry& entry) {
   return ScheduleCountsKey(entry.key.uid, entry.key.shard);
 }
 
-storage::v1::RunPartRecord& Changed(std::string key, const RunParts& parts, RunParts& changed) {
+storage::v1::RunPartRecord& Changed(std::string key, const KnownParts& parts, RunParts& changed) {
   const auto before = parts.find(key);
   CHECK(before != parts.end()) << "the counts of a run were not read";
   return changed.try_emplace(std::move(key), before->second).first->second;
@@ -163,8 +163,8 @@ storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
   return storage::v1::OUTCOME_KIND_SKIPPED;
 }
 
-std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind) {
-  std::vector<std::string> keys;
+RunPartKeys RunPartKeysOf(const ClaimedEntry& entry, EndKind kind) {
+  RunPartKeys keys;
   if (CountsInRun(entry)) keys.push_back(RunKeyOf(entry));
   if (CountsInSchedule(entry, kind)) keys.push_back(ScheduleKeyOf(entry));
   return keys;
@@ -178,7 +178,7 @@ void CountEnded(const ClaimedEntry& entry, EndKind kind, uint32_t attempts, uint
 }
 
 void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
-               const RunParts& parts, RunParts& changed) {
+               const KnownParts& parts, RunParts& changed) {
   const EndKind kind = outcomes.front().kind;
   if (CountsInRun(entry)) {
     CountInRun(outcomes, count, entry.event.run_count() > 1,
@@ -227,50 +227,88 @@ storage::v1::AttemptRecord AttemptOf(const Outcome& outcome) {
   return attempt;
 }
 
-// The outcomes are of one event each.
-void SetLastAttempts(absl::Span<const Outcome> outcomes, storage::v1::DoneRecord& done) {
-  const Outcome& first = outcomes.front();
-  done.set_status(first.status);
-  if (first.kind == EndKind::kSucceeded) {
-    done.set_output(first.answer);
-  } else {
-    done.set_answer(first.answer);
-    done.set_last_attempt(first.attempt);
-  }
-  if (outcomes.size() == 1) return;
+using storage::v1::DoneRecord;
+
+// Begin and duration of the last attempt of each outcome, of one event each.
+void AppendTimes(absl::Span<const Outcome> outcomes, std::string* done) {
+  std::string begins;
+  std::string durations;
+  const int64_t first = outcomes.front().dispatch_micros;
   for (const Outcome& outcome : outcomes) {
-    done.add_begin_offset_micros(outcome.dispatch_micros - first.dispatch_micros);
-    done.add_duration_micros(outcome.complete_micros - outcome.dispatch_micros);
+    const int64_t begin = outcome.dispatch_micros;
+    AppendVarint(static_cast<uint64_t>(begin - first), &begins);
+    AppendVarint(static_cast<uint64_t>(outcome.complete_micros - begin), &durations);
   }
+  AppendBytes(DoneRecord::kBeginOffsetMicrosFieldNumber, begins, done);
+  AppendBytes(DoneRecord::kDurationMicrosFieldNumber, durations, done);
+}
+
+// The bytes of a Done record, which repeats the same fields of the row as DoneRecordOf. They are
+// written without a message, because each event has one.
+std::string DoneBytes(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes,
+                      uint64_t count) {
+  constexpr size_t kUsualBytes = 127;
+  const Outcome& first = outcomes.front();
+  const EventRow& event = entry.event;
+  const auto micros = [](int64_t time) { return static_cast<uint64_t>(time); };
+  const bool tried = first.attempt != AttemptRecord::KIND_UNSPECIFIED;
+  const bool succeeded = first.kind == EndKind::kSucceeded;
+  std::string done;
+  done.reserve(kUsualBytes + first.reason.size() + first.answer.size());
+  AppendBytes(DoneRecord::kTenantFieldNumber, event.tenant(), &done);
+  AppendNumber(DoneRecord::kCountFieldNumber, count, &done);
+  AppendNumber(DoneRecord::kOutcomeFieldNumber, OutcomeKindOf(first.kind), &done);
+  AppendBytes(DoneRecord::kReasonFieldNumber, first.reason, &done);
+  AppendNumber(DoneRecord::kAttemptsFieldNumber, first.attempts, &done);
+  AppendNumber(DoneRecord::kNominalTimeMicrosFieldNumber, micros(event.nominal_time_micros()),
+               &done);
+  AppendNumber(DoneRecord::kLaunchTimeMicrosFieldNumber, micros(event.launch_time_micros()), &done);
+  AppendNumber(DoneRecord::kDispatchTimeMicrosFieldNumber, micros(first.dispatch_micros), &done);
+  AppendNumber(DoneRecord::kCompleteTimeMicrosFieldNumber, micros(outcomes.back().complete_micros),
+               &done);
+  AppendNumber(DoneRecord::kVersionFieldNumber,
+               entry.claimed_version != 0 ? entry.claimed_version : event.version(), &done);
+  AppendNumber(DoneRecord::kRunCountFieldNumber, std::max<uint64_t>(event.run_count(), 1), &done);
+  AppendBytes(DoneRecord::kEventIdFieldNumber, event.event_id(), &done);
+  if (tried && succeeded) AppendBytes(DoneRecord::kOutputFieldNumber, first.answer, &done);
+  AppendNumber(DoneRecord::kRunKeptFieldNumber, event.run_kept() ? 1 : 0, &done);
+  if (entry.one_off() && event.event_id().empty())
+    AppendNumber(DoneRecord::kLaneFieldNumber, entry.key.lane, &done);
+  if (event.has_tried()) {
+    const EventRecord record = event.MakeRecord();
+    for (const AttemptRecord& attempt : record.tried())
+      AppendBytes(DoneRecord::kTriedFieldNumber, attempt.SerializeAsString(), &done);
+  }
+  AppendNumber(DoneRecord::kRedrivesFieldNumber, event.redrives(), &done);
+  if (tried) AppendNumber(DoneRecord::kStatusFieldNumber, micros(int64_t{first.status}), &done);
+  if (tried && !succeeded) AppendBytes(DoneRecord::kAnswerFieldNumber, first.answer, &done);
+  if (tried && outcomes.size() > 1) AppendTimes(outcomes, &done);
+  if (tried && !succeeded) AppendNumber(DoneRecord::kLastAttemptFieldNumber, first.attempt, &done);
+  AppendNumber(DoneRecord::kGenerationFieldNumber, event.generation(), &done);
+  AppendNumber(DoneRecord::kRevisionFieldNumber, event.revision(), &done);
+  return done;
 }
 
 // The outcomes, of `count` events, are contiguous and alike.
 void PutDone(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
              kv::Group& group) {
-  const Outcome& first = outcomes.front();
-  const EventRecord& event = entry.event;
-  storage::v1::DoneRecord done = DoneRecordOf(event);
-  done.set_count(count);
-  done.set_outcome(OutcomeKindOf(first.kind));
-  done.set_reason(first.reason);
-  done.set_attempts(first.attempts);
-  done.set_dispatch_time_micros(first.dispatch_micros);
-  done.set_complete_time_micros(outcomes.back().complete_micros);
-  if (first.attempt != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempts(outcomes, done);
-  if (entry.claimed_version != 0) done.set_version(entry.claimed_version);
-  if (entry.one_off() && event.event_id().empty()) done.set_lane(entry.key.lane);
   Put(group, ColumnFamily::kDone,
       EncodeDoneKey({.shard = entry.key.shard,
-                     .day = DoneDay(FromMicros(event.launch_time_micros())),
+                     .day = DoneDay(FromMicros(entry.event.launch_time_micros())),
                      .uid = entry.key.uid,
                      .occurrence = entry.key.occurrence,
-                     .first = first.first}),
-      done.SerializeAsString());
+                     .first = outcomes.front().first}),
+      DoneBytes(entry, outcomes, count));
+}
+
+void SetPayload(const ClaimedEntry& entry, EventRecord& event) {
+  const absl::string_view payload = CheckNotNull(entry.context)->payload;
+  event.set_payload(payload.data(), payload.size());
 }
 
 // The record of one event of the row, with its payload if it is a one-off event.
 EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
-  EventRecord event = entry.event;
+  EventRecord event = entry.event.MakeRecord();
   event.set_count(1);
   event.set_attempts(outcome.attempts);
   event.clear_lost_claims();
@@ -280,7 +318,7 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
     RememberAttempt(AttemptOf(outcome), event);
   if (entry.one_off()) {
     event.set_event_id(entry.EventId(0));
-    event.set_payload(*CheckNotNull(entry.context)->payload);
+    SetPayload(entry, event);
   }
   // The version that was sent: the next attempt then needs no judgement across versions.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
@@ -345,7 +383,7 @@ void PutFailures(const ClaimedEntry& entry, Outcome outcome, kv::Group& group) {
 
 // The record as it was before the claim, plus what the claim has shown.
 EventRecord ReturnedRecord(const ClaimedEntry& entry, const Outcome& outcome) {
-  EventRecord event = entry.event;
+  EventRecord event = entry.event.MakeRecord();
   NoteTried(outcome.dispatch_micros, event);
   event.set_lost_claims(event.lost_claims() + outcome.claim->lost_claims);
   if (entry.one_off() && outcome.claim->has_takeover_row) event.set_maybe_sent(true);
@@ -356,10 +394,10 @@ EventRecord ReturnedRecord(const ClaimedEntry& entry, const Outcome& outcome) {
 // only returns to memory: since when its target could not be reached is known only there.
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   EventRecord event = ReturnedRecord(entry, outcome);
-  event.set_payload(*CheckNotNull(entry.context)->payload);
+  SetPayload(entry, event);
   batch.released_keys.push_back(entry.event_key);
   if (outcome.claim->lost_claims > 0 || outcome.claim->has_takeover_row)
-    return PutRow(entry.event_key, event.SerializeAsString(), batch);
+    return PutRow(std::string(entry.event_key), event.SerializeAsString(), batch);
   batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
 }
 
@@ -376,7 +414,7 @@ void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
                const std::string& payload, kv::Group& group) {
   EventKey key = entry.key;
   key.first = first;
-  EventRecord event = entry.event;
+  EventRecord event = entry.event.MakeRecord();
   event.set_count(count);
   event.set_payload(payload);
   Put(group, ColumnFamily::kParked, ParkedKey(key.uid, EncodeEventKey(key)),
@@ -385,7 +423,7 @@ void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
 
 // Deletes the row of a one-off event at its end, and the name that a retry gave it.
 void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
-  Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
+  Delete(batch.group, ColumnFamily::kEvents, std::string(entry.event_key));
   batch.released_keys.push_back(entry.event_key);
   if (outcome.kind != EndKind::kRetry) DeleteName(entry, batch.group);
 }
@@ -396,7 +434,7 @@ using PauseRequests = std::map<std::string, storage::v1::PauseRequestRecord>;
 void RequestPause(const Outcome& outcome, PauseRequests& requests) {
   const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
   storage::v1::PauseRequestRecord& request = requests[PauseRequestKey(entry.key.uid)];
-  request.set_tenant(entry.event.tenant());
+  request.set_tenant(std::string(entry.event.tenant()));
   request.set_schedule_id(CheckNotNull(entry.context)->definition->schedule_id());
   request.set_version(entry.claimed_version);
   request.set_reason(outcome.gone);
@@ -424,7 +462,7 @@ void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantR
 }
 
 // The outcomes must be contiguous, equal in kind, and not of granted events.
-void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const RunParts& parts,
+void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const KnownParts& parts,
                EndBatch& batch) {
   const Outcome& first = outcomes.front();
   const ClaimedEntry& entry = first.claim->entries[first.entry];
@@ -521,8 +559,8 @@ void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, En
 
 }  // namespace
 
-std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
-  std::set<std::string> keys;
+void VisitRunParts(absl::Span<const Outcome> outcomes,
+                   absl::FunctionRef<void(std::string key)> visit) {
   const ClaimedEntry* last_entry = nullptr;
   EndKind last_kind = EndKind::kGone;
   for (const Outcome& outcome : outcomes) {
@@ -530,12 +568,11 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
     if (&entry == last_entry && outcome.kind == last_kind) continue;
     last_entry = &entry;
     last_kind = outcome.kind;
-    for (std::string& key : RunPartKeysOf(entry, outcome.kind)) keys.insert(std::move(key));
+    for (std::string& key : RunPartKeysOf(entry, outcome.kind)) visit(std::move(key));
   }
-  return {keys.begin(), keys.end()};
 }
 
-EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const KnownParts& parts,
                        const ReportOrigin& origin) {
   SortByEvent(outcomes);
   EndBatch batch;
@@ -576,7 +613,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
 
 kv::Mutation RestOf(const RowEnd& end) {
   EventKey key = end.entry.key;
-  EventRecord event = end.entry.event;
+  EventRecord event = end.entry.event.MakeRecord();
   key.first += event.count();
   event.set_count(end.rest);
   return {.cf = ColumnFamily::kEvents,
@@ -585,12 +622,12 @@ kv::Mutation RestOf(const RowEnd& end) {
           .value = event.SerializeAsString()};
 }
 
-void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const KnownParts& parts, kv::Group& group,
                RunParts& changed) {
   CHECK(EndsRow(end.kind));
   const ClaimedEntry& entry = end.entry;
   const uint64_t count = entry.event.count();
-  Delete(group, ColumnFamily::kEvents, entry.event_key);
+  Delete(group, ColumnFamily::kEvents, std::string(entry.event_key));
   if (end.kind == EndKind::kPark) {
     PutParked(entry, entry.key.first, count, end.payload, group);
     return;

@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/container/node_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/kv/kv_store.h"
 #include "common/statistics/minute_sums.h"
@@ -36,19 +40,22 @@ void SortByEvent(std::vector<Outcome>& outcomes);
 //
 // Pure. Threads: one, the handler's executor.
 
-// Counts by key in `run_parts`.
+// Counts by key in `run_parts`: those that a commit changes, and those that are known. The latter
+// are never iterated.
 using RunParts = std::map<std::string, storage::v1::RunPartRecord>;
+using KnownParts = absl::node_hash_map<std::string, storage::v1::RunPartRecord>;
+using RunPartKeys = absl::InlinedVector<std::string, 2>;
 
 storage::v1::OutcomeKind OutcomeKindOf(EndKind kind);
 
 // The keys in `run_parts` of the counts that such an end of the entry's events changes. None for
 // granted events: the owner of their policy shard counts them.
-std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind);
+RunPartKeys RunPartKeysOf(const ClaimedEntry& entry, EndKind kind);
 
 // Counts `count` events that the outcomes, which are alike, have ended. The new counts go to
 // `changed`, on top of `parts`, which must have an entry for each of RunPartKeysOf.
 void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
-               const RunParts& parts, RunParts& changed);
+               const KnownParts& parts, RunParts& changed);
 
 void PutParts(const RunParts& parts, kv::Group& group);
 
@@ -71,8 +78,9 @@ struct EndBatch {
   kv::Group group;
   RunParts parts;  // the counts after the group
   // Changes in memory once the group is applied.
-  std::vector<QueuedRow> rows;                   // written to `events`: retries, returned events
-  std::vector<std::string> released_keys;        // one-off rows that no claim holds any more
+  std::vector<QueuedRow> rows;  // written to `events`: retries, returned events
+  // One-off rows that no claim holds any more; keys of the claims' entries.
+  std::vector<absl::string_view> released_keys;
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
   std::vector<std::shared_ptr<Claim>> tried;     // claims whose `trial` ends
   uint64_t succeeded = 0;
@@ -82,13 +90,15 @@ struct EndBatch {
   EndedEvents ended;  // not granted events: the owner of their policy shard counts them
 };
 
-// The keys in `run_parts` of the counts that the outcomes change.
-std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
+// Calls `visit` with the keys in `run_parts` of the counts that the outcomes change. Some come more
+// than once.
+void VisitRunParts(absl::Span<const Outcome> outcomes,
+                   absl::FunctionRef<void(std::string key)> visit);
 
 // Sorts `outcomes`, subtracts them from `open` of their claims, and numbers the end rows: the
-// caller must commit the group or drop the shard. `parts` must have an entry for each of
-// RunPartKeys. `origin` is the key of the reports on granted events.
-EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
+// caller must commit the group or drop the shard. `parts` must have an entry for each key of
+// VisitRunParts. `origin` is the key of the reports on granted events.
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const KnownParts& parts,
                        const ReportOrigin& origin);
 
 // The end of a row without a claim. The row is deleted. kFailed is for events that waited for their
@@ -106,7 +116,7 @@ struct RowEnd {
 kv::Mutation RestOf(const RowEnd& end);
 // Adds the row's end to the group, without RestOf. Its counts go to `changed`, on top of `parts`;
 // PutParts writes them once the group has all its rows. `at_micros` is now.
-void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const KnownParts& parts, kv::Group& group,
                RunParts& changed);
 
 }  // namespace escapement::handler

@@ -25,7 +25,7 @@ constexpr absl::Duration kHeld = absl::Milliseconds(100);  // only by a perturba
 
 }  // namespace
 
-void EndLoop::Add(Outcome outcome) {
+void EndLoop::Add(Outcome&& outcome) {
   CHECK_LT(outcome.entry, outcome.claim->entries.size());
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
   if (grant == nullptr) {
@@ -83,41 +83,41 @@ void EndLoop::Step(absl::Time now) {
     return;
   }
   // Reads the counts that will change, once per run and schedule.
-  std::set<std::string> missing;
-  for (std::string& key : RunPartKeys(outcomes_)) {
-    if (!parts_.contains(key)) missing.insert(std::move(key));
-  }
+  std::vector<std::string> missing;
+  const auto want = [&](std::string key) {
+    if (missing.size() < kPartsKeptMax && parts_.try_emplace(key).second)
+      missing.push_back(std::move(key));
+  };
+  VisitRunParts(absl::MakeConstSpan(outcomes_).subspan(known_outcomes_), want);
+  if (missing.size() < kPartsKeptMax) known_outcomes_ = outcomes_.size();
   // One commit takes no more rows than this; the rows behind them wait for a later commit.
   for (size_t i = 0; i < std::min(rows_.size(), kClaimRowsMax); ++i) {
     const RowEnd& end = rows_[i].end;
-    for (std::string& key : RunPartKeysOf(end.entry, end.kind)) {
-      if (!parts_.contains(key)) missing.insert(std::move(key));
-    }
+    for (std::string& key : RunPartKeysOf(end.entry, end.kind)) want(std::move(key));
   }
-  if (!missing.empty()) return FetchParts({missing.begin(), missing.end()});
+  if (!missing.empty()) return FetchParts(std::move(missing));
   Flush(now);
 }
 
 void EndLoop::FetchParts(std::vector<std::string> missing) {
   CHECK(!std::exchange(committing_, true));
   std::vector<kv::Key> keys;
-  for (std::string& key : missing) {
-    if (keys.size() == kPartsKeptMax) break;
-    keys.push_back({.cf = ColumnFamily::kRunParts, .key = std::move(key)});
-  }
-  state_.core.client.MultiGet(keys, state_.core.executor,
-                              state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
-                                committing_ = false;
-                                if (result.ok()) {
-                                  for (size_t i = 0; i < keys.size(); ++i) {
-                                    storage::v1::RunPartRecord part;
-                                    if (result->values[i].has_value())
-                                      part.ParseFromString(*result->values[i]);
-                                    parts_[keys[i].key] = std::move(part);
-                                  }
-                                }
-                                state_.core.wake();
-                              }));
+  keys.reserve(missing.size());
+  for (const std::string& key : missing) keys.push_back({ColumnFamily::kRunParts, key});
+  state_.core.client.MultiGet(
+      std::move(keys), state_.core.executor,
+      state_.WhileOwned([this, missing = std::move(missing)](absl::StatusOr<kv::GetResult> result) {
+        committing_ = false;
+        if (!result.ok()) known_outcomes_ = 0;
+        for (size_t i = 0; i < missing.size(); ++i) {
+          if (!result.ok()) {
+            parts_.erase(missing[i]);
+          } else if (result->values[i].has_value()) {
+            parts_[missing[i]].ParseFromString(*result->values[i]);
+          }
+        }
+        state_.core.wake();
+      }));
 }
 
 std::vector<Outcome> EndLoop::TakeOutcomes() {
@@ -131,9 +131,14 @@ std::vector<Outcome> EndLoop::TakeOutcomes() {
     bytes += outcome.answer.size();
     const bool keeps = outcome.kind == EndKind::kRetry || outcome.kind == EndKind::kFailed;
     if (keeps && entry.context != nullptr && entry.one_off())
-      bytes += entry.context->payload->size();
+      bytes += entry.context->payload.size();
   }
-  if (n == outcomes_.size()) return std::exchange(outcomes_, {});
+  known_outcomes_ -= std::min(n, known_outcomes_);
+  if (n == outcomes_.size()) {
+    std::vector<Outcome> taken = std::exchange(outcomes_, {});
+    outcomes_.reserve(std::min(taken.size(), kEndOutcomesFlush));
+    return taken;
+  }
   std::vector<Outcome> taken(std::make_move_iterator(outcomes_.begin()),
                              std::make_move_iterator(outcomes_.begin() + n));
   outcomes_.erase(outcomes_.begin(), outcomes_.begin() + n);
@@ -150,13 +155,14 @@ void EndLoop::Flush(absl::Time now) {
         {.cf = ColumnFamily::kInflight, .kind = kv::Mutation::Kind::kDelete, .key = key});
   }
   garbage_.clear();
-  pending->commit.fence = {state_.fence};
-  pending->commit.groups.push_back(std::move(pending->batch.group));
-  AddRows(now, *pending);
+  kv::Commit commit;
+  commit.fence = {state_.fence};
+  commit.groups.push_back(std::move(pending->batch.group));
+  AddRows(now, *pending, commit);
   flush_at_ = state_.core.runtime.clock().Elapsed() + kEndFlushDelay;
   flush_delay_ = absl::ZeroDuration();
   urgent_ = true;  // if any end is left
-  Send(std::move(pending));
+  Send(std::move(pending), std::move(commit));
 }
 
 // Each group may be refused, because a row may have changed or a later version may have written
@@ -164,7 +170,7 @@ void EndLoop::Flush(absl::Time now) {
 // that no count builds on the count of a group that may not apply.
 EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, PendingCommit& pending,
                                      std::map<std::string, size_t>& by_part) const {
-  const std::vector<std::string> keys = RunPartKeysOf(row.end.entry, row.end.kind);
+  const RunPartKeys keys = RunPartKeysOf(row.end.entry, row.end.kind);
   if (keys.empty()) return &pending.row_groups.emplace_back();
   std::optional<size_t> group;
   for (const std::string& key : keys) {
@@ -184,7 +190,7 @@ EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, PendingCommit& pendi
   return &pending.row_groups[*group];
 }
 
-void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
+void EndLoop::AddRows(absl::Time now, PendingCommit& pending, kv::Commit& commit) {
   const size_t rows_max =
       Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne) ? 1 : kClaimRowsMax;
   std::map<std::string, size_t> by_part;  // index of the group that changes the counts of the key
@@ -229,25 +235,20 @@ void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
                std::make_move_iterator(later.end()));
   for (RowGroup& row_group : pending.row_groups) {
     PutParts(row_group.parts, row_group.group);
-    pending.commit.groups.push_back(std::move(row_group.group));
+    commit.groups.push_back(std::move(row_group.group));
   }
 }
 
-void EndLoop::Send(std::shared_ptr<PendingCommit> pending) {
+void EndLoop::Send(std::shared_ptr<PendingCommit> pending, kv::Commit commit) {
   committing_ = true;
+  commit.again_without_room = kRetryCommitDelay;
   state_.core.client.CommitAsync(
-      pending->commit, state_.core.executor,
+      std::move(commit), state_.core.executor,
       state_.WhileOwned([this, pending](absl::StatusOr<kv::CommitResult> result) {
         CHECK(committing_);
         if (result.ok()) {
           committing_ = false;
           OnCommitted(*pending, *result);
-          return;
-        }
-        if (absl::IsResourceExhausted(result.status())) {
-          // Nothing was applied and there may be room later.
-          state_.core.executor->PostAfter(kRetryCommitDelay,
-                                          state_.WhileOwned([this, pending] { Send(pending); }));
           return;
         }
         state_.core.metrics.refused_ends.Increment();
@@ -263,10 +264,12 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
   metrics.dead_letters.Increment(batch.dead_letters);
   metrics.skipped.Increment(batch.skipped);
   if (parts_.size() > kPartsKeptMax ||
-      Perturb(state_.core.runtime, Site::kHandlerRunPartsForgotten))
+      Perturb(state_.core.runtime, Site::kHandlerRunPartsForgotten)) {
     parts_.clear();
+    known_outcomes_ = 0;
+  }
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
-  for (const std::string& key : batch.released_keys) state_.held.erase(key);
+  for (const absl::string_view key : batch.released_keys) state_.held.Remove(key);
   for (const std::shared_ptr<Claim>& claim : batch.tried) claim->trial.reset();
   for (const std::shared_ptr<Claim>& claim : batch.finished) {
     claim->owner = nullptr;
@@ -295,7 +298,7 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
       Counter& count = row.end.kind == EndKind::kPark     ? metrics.parked
                        : row.end.kind == EndKind::kFailed ? metrics.dead_letters
                                                           : metrics.skipped;
-      const storage::v1::EventRecord& event = row.end.entry.event;
+      const EventRow& event = row.end.entry.event;
       count.Increment(event.count());
       CountEnded(row.end.entry, row.end.kind, event.attempts(), event.count(), ended);
     }

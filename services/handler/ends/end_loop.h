@@ -27,7 +27,7 @@ class EndLoop {
   // `state` and `loader` must outlive it.
   EndLoop(QueueShardState& state, ShardLoader& loader) : state_(state), loader_(loader) {}
 
-  void Add(Outcome outcome);
+  void Add(Outcome&& outcome);
 
   // Ends a row that was not claimed. Its key must be held. `cached` is the state of the schedule
   // by which the row was judged; null for one-off events.
@@ -62,7 +62,6 @@ class EndLoop {
   };
   // One commit: the batch's group first, then the groups of rows.
   struct PendingCommit {
-    kv::Commit commit;
     EndBatch batch;
     std::vector<RowGroup> row_groups;
   };
@@ -73,12 +72,13 @@ class EndLoop {
   bool IsDue() const;
   std::vector<Outcome> TakeOutcomes();
   void Flush(absl::Time now);
+  // The keys have empty counts in parts_ until they are read.
   void FetchParts(std::vector<std::string> missing);
-  void AddRows(absl::Time now, PendingCommit& pending);
+  void AddRows(absl::Time now, PendingCommit& pending, kv::Commit& commit);
   // The group for the row; null: the row goes into a later commit.
   RowGroup* GroupFor(const WaitingRow& row, PendingCommit& pending,
                      std::map<std::string, size_t>& by_part) const;
-  void Send(std::shared_ptr<PendingCommit> pending);
+  void Send(std::shared_ptr<PendingCommit> pending, kv::Commit commit);
   void OnCommitted(PendingCommit& pending, const kv::CommitResult& result);
   // Releases the keys of rows, and queues the rows that are in the store under them.
   void RereadRows(std::vector<kv::Key> keys);
@@ -99,7 +99,9 @@ class EndLoop {
   bool urgent_ = false;
   bool committing_ = false;
   uint64_t commits_ = 0;
-  RunParts parts_;  // the counts as they are in the store
+  KnownParts parts_;  // the counts as they are in the store
+  // The counts of the first outcomes, this many, are in parts_, or are being read.
+  size_t known_outcomes_ = 0;
 };
 
 }  // namespace escapement::handler

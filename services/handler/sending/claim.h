@@ -12,8 +12,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -21,6 +23,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/base/options.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/sending/event_row.h"
 
 namespace escapement::handler {
 
@@ -36,10 +39,12 @@ struct EntryGrant {
 };
 
 struct ClaimedEntry {
+  // Keeps the bytes of event_key and event.
+  std::shared_ptr<const void> bytes;
   // The key of the row that the events were taken from, in `events`, or in `waiting` if granted.
-  std::string event_key;
-  EventKey key;                    // without a lane if granted
-  storage::v1::EventRecord event;  // without payload
+  absl::string_view event_key;
+  EventKey key;  // without a lane if granted
+  EventRow event;
   std::shared_ptr<const DeliveryContext> context;
   uint64_t claimed_version = 0;
   bool row_stays = false;  // a one-off event: the row stays until the event ends
@@ -47,20 +52,27 @@ struct ClaimedEntry {
   std::string room = {};
   // Null unless granted. All entries of a claim are granted, or none.
   std::unique_ptr<const EntryGrant> grant = nullptr;
-  bool one_off() const { return event.version() == 0; }
+  bool one_off() const { return event.one_off(); }
   const std::string& room_key() const { return room.empty() ? context->target_key : room; }
+  void SetEventKey(std::string text) {
+    auto kept = std::make_shared<const std::string>(std::move(text));
+    event_key = *kept;
+    bytes = std::move(kept);
+  }
   // The id of an event, equal on every attempt.
   std::string EventId(uint64_t index) const {
-    if (one_off()) return OneOffEventId(event_key, event);
-    if (identity == nullptr)
-      identity = std::make_unique<RunIdentity>(event.tenant(), key.uid, key.occurrence);
+    if (one_off()) {
+      return context != nullptr && !context->event_id.empty() ? context->event_id
+                                                              : OneOffEventId(event_key, event);
+    }
+    if (!identity.has_value()) identity.emplace(event.tenant(), key.uid, key.occurrence);
     return identity->EventId(index);
   }
   // The same, as the consumer receives it.
   std::string DeliveredId(uint64_t index) const {
     return DeliveredEventId(EventId(index), event.generation());
   }
-  mutable std::unique_ptr<RunIdentity> identity;
+  mutable std::optional<RunIdentity> identity;
 };
 
 // One event of a claim.

@@ -466,10 +466,16 @@ bool SendLoop::IsSlow(const std::string& room_key) {
 }
 
 std::optional<SendLoop::Hold> SendLoop::HoldOf(const std::string& room_key) {
+  const SendTarget* target = FindTarget(room_key);
+  const auto holds = [](const SendTarget& target) {
+    return target.breaker.down_since().has_value() || target.pace.paused_since().has_value();
+  };
+  if (target == nullptr || (!holds(*target) && (target->of == nullptr || !holds(*target->of))))
+    return std::nullopt;
   std::optional<absl::Duration> since;
   bool down = false;
   const absl::Duration now = runtime_.clock().Elapsed();
-  for (const SendTarget* target = FindTarget(room_key); target != nullptr; target = target->of) {
+  for (; target != nullptr; target = target->of) {
     down = down || target->breaker.down_since().has_value();
     std::optional<absl::Duration> paused = target->pace.paused_since();
     if (paused.has_value() && target->pace.Allowed(target->out, now) > 0) paused.reset();
@@ -519,12 +525,12 @@ SendTarget& SendLoop::TargetOf(const std::string& room_key) {
 }
 
 TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& target_key,
-                           const std::string& tenant, absl::Duration now) {
+                           absl::string_view tenant, absl::Duration now) {
   const auto found = target.uses.find(tenant);
   if (found != target.uses.end()) return &found->second;
   if (uses_ >= kUsesMax) return nullptr;
   ++uses_;
-  TargetUse& use = target.uses.emplace(tenant, TargetUse(now)).first->second;
+  TargetUse& use = target.uses.emplace(std::string(tenant), TargetUse(now)).first->second;
   use.CountFor(
       statistics_.Of(TargetStatistics(tenant, TargetIdOf(target_key)), kStatisticsTargetHoursMax),
       statistics_.Of(TenantStatistics(tenant)));
@@ -544,7 +550,6 @@ void SendLoop::Reserve(const std::string& room_key, uint64_t events) {
   }
   if (room.of != nullptr) room.of->out_in_rooms += events;
   out_ += events;
-  metrics_.events_out.Set(static_cast<double>(out_));
 }
 
 void SendLoop::Unreserve(const std::string& room_key, uint64_t events) {
@@ -563,7 +568,6 @@ void SendLoop::Release(SendTarget& room, uint64_t events) {
   }
   if (room.of != nullptr) TakeFrom(room.of->out_in_rooms, events);
   TakeFrom(out_, events);
-  metrics_.events_out.Set(static_cast<double>(out_));
   if (room.out > 0 || room.rooms > 0 || targets_.size() <= kTargetsKeptMax) return;
   const bool in_trouble =
       room.slow || room.breaker.down_since().has_value() || room.pace.limited_by_pause();
@@ -610,7 +614,7 @@ void SendLoop::ForgetIdle(absl::Duration before) {
       ++target;
       continue;
     }
-    std::map<std::string, TargetUse>& uses = target->second.uses;
+    auto& uses = target->second.uses;
     for (auto use = uses.begin(); use != uses.end();) {
       const bool idle = use->second.in_flight() == 0 && use->second.last_used() < before;
       if (idle) --uses_;
@@ -627,10 +631,15 @@ void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first,
                    absl::Time due) {
   CHECK_LT(entry, claim->entries.size());
   CHECK(claim->entries[entry].context != nullptr);
-  const uint8_t lane = claim->entries[entry].key.lane;
-  waiting_.emplace(
-      std::pair(due, lane),
-      Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
+  const Waiting waiting = {.order = {due, claim->entries[entry].key.lane},
+                           .entry = entry,
+                           .first = first,
+                           .count = count};
+  const bool follows = last_added_ != waiting_.end() && last_added_->second.claim == claim &&
+                       last_added_->second.events.back().order <= waiting.order;
+  if (!follows)
+    last_added_ = waiting_.emplace(waiting.order, WaitingRun{.claim = std::move(claim)});
+  last_added_->second.events.push_back(waiting);
 }
 
 std::optional<absl::Time> SendLoop::NextDue() const {
@@ -642,43 +651,54 @@ void SendLoop::SendDue(absl::Time now) {
   // The keys are strings of the contexts that the batch holds.
   std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
   auto batch = batches.end();  // the batch used last
-  std::vector<Waiting> later;
+  std::vector<std::pair<std::shared_ptr<Claim>, Waiting>> later;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   const bool held = !waiting_.empty() && waiting_.begin()->first.first <= now &&
                     Perturb(runtime_, Site::kHandlerSendsHeld);
+  last_added_ = waiting_.end();
   while (!waiting_.empty() && waiting_.begin()->first.first <= now) {
-    const absl::Time due = waiting_.begin()->first.first;
-    Waiting waiting = std::move(waiting_.begin()->second);
-    waiting_.erase(waiting_.begin());
-    const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
-    const std::string& target_key = entry.context->target_key;
-    ClaimOwner* owner = waiting.claim->owner;
-    const ClaimOwner::Check check =
-        owner == nullptr ? ClaimOwner::Check::kEnded
-        : held           ? ClaimOwner::Check::kWait
-               : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
-    switch (check) {
-      case ClaimOwner::Check::kSend:
-        if (batch == batches.end() || batch->first != target_key)
-          batch = batches.try_emplace(target_key).first;
-        Send(now, elapsed, due, waiting, batch->second);
-        break;
-      case ClaimOwner::Check::kWait:
-        later.push_back(std::move(waiting));
-        break;
-      case ClaimOwner::Check::kEnded:
-        Unreserve(entry.room_key(), waiting.count);
-        break;
+    auto node = waiting_.extract(waiting_.begin());
+    WaitingRun& run = node.mapped();
+    const auto is_next = [&] {
+      const DueOrder& order = run.events[run.next].order;
+      return order.first <= now && (waiting_.empty() || order <= waiting_.begin()->first);
+    };
+    for (; run.next < run.events.size() && is_next(); ++run.next) {
+      const Waiting& waiting = run.events[run.next];
+      const ClaimedEntry& entry = run.claim->entries[waiting.entry];
+      const std::string& target_key = entry.context->target_key;
+      ClaimOwner* owner = run.claim->owner;
+      const ClaimOwner::Check check =
+          owner == nullptr ? ClaimOwner::Check::kEnded
+          : held           ? ClaimOwner::Check::kWait
+                 : owner->BeforeSend(run.claim, waiting.entry, waiting.first, waiting.count);
+      switch (check) {
+        case ClaimOwner::Check::kSend:
+          if (batch == batches.end() || batch->first != target_key)
+            batch = batches.try_emplace(target_key).first;
+          Send(now, elapsed, run.claim, waiting, batch->second);
+          break;
+        case ClaimOwner::Check::kWait:
+          later.emplace_back(run.claim, waiting);
+          break;
+        case ClaimOwner::Check::kEnded:
+          Unreserve(entry.room_key(), waiting.count);
+          break;
+      }
     }
+    if (run.next == run.events.size()) continue;
+    node.key() = run.events[run.next].order;
+    waiting_.insert(std::move(node));
   }
-  for (Waiting& waiting : later)
-    Add(std::move(waiting.claim), waiting.entry, waiting.first, waiting.count, now + kRecheck);
+  ObserveLateness();
+  for (auto& [claim, waiting] : later)
+    Add(std::move(claim), waiting.entry, waiting.first, waiting.count, now + kRecheck);
   for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
 }
 
-void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, const Waiting& waiting,
-                    std::vector<DeliveryAttempt>& batch) {
-  const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
+void SendLoop::Send(absl::Time now, absl::Duration elapsed, const std::shared_ptr<Claim>& claim,
+                    const Waiting& waiting, std::vector<DeliveryAttempt>& batch) {
+  const ClaimedEntry& entry = claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
   SendTarget& room = *CheckNotNull(FindTarget(entry.room_key()));
   room.sent += waiting.count;
@@ -706,7 +726,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
       free_slots_.pop_back();
     }
     Slot& slot = slots_[place];
-    slot.claim = waiting.claim;
+    slot.claim = claim;
     slot.entry = waiting.entry;
     slot.index = waiting.first + i;
     slot.dispatch_micros = now_micros;
@@ -720,8 +740,17 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
                      .attempt = entry.event.attempts() + 1,
                      .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
   }
-  if (entry.event.attempts() == 0)
-    metrics_.lateness_seconds.Observe(absl::ToDoubleSeconds(now - due), waiting.count);
+  if (entry.event.attempts() > 0) return;
+  const absl::Duration late = now - waiting.order.first;
+  if (lateness_.late != late) ObserveLateness();
+  lateness_.late = late;
+  lateness_.count += waiting.count;
+}
+
+void SendLoop::ObserveLateness() {
+  if (lateness_.count == 0) return;
+  metrics_.lateness_seconds.Observe(absl::ToDoubleSeconds(lateness_.late), lateness_.count);
+  lateness_.count = 0;
 }
 
 void SendLoop::OnResults() {

@@ -84,9 +84,9 @@ struct SendTarget {
   absl::Duration timeout;
   absl::Duration last_reserved;  // Clock::Elapsed; when `out` was 0 before
   CircuitBreaker breaker;
-  TargetPace pace;                        // not used in the room of a troubled group
-  std::map<std::string, TargetUse> uses;  // by tenant
-  TransportMetrics* transport = nullptr;  // set when the target is made
+  TargetPace pace;                                     // not used in the room of a troubled group
+  std::map<std::string, TargetUse, std::less<>> uses;  // by tenant
+  TransportMetrics* transport = nullptr;               // set when the target is made
 
   HangingAttempts attempts;  // in the target's own room
 
@@ -204,11 +204,19 @@ class SendLoop {
 
  private:
   class Sink;
+  using DueOrder = std::pair<absl::Time, uint8_t>;  // due time and lane
   struct Waiting {
-    std::shared_ptr<Claim> claim;
+    DueOrder order;
     uint32_t entry = 0;
     uint64_t first = 0;
     uint64_t count = 0;
+  };
+  // Events of one claim that wait, in their order. The claims of the shards are merged when their
+  // events are due.
+  struct WaitingRun {
+    std::shared_ptr<Claim> claim;
+    std::vector<Waiting> events = {};
+    size_t next = 0;  // the first that still waits
   };
   // An attempt under way. Its tag consists of its slot number and the slot's `uses`.
   struct Slot {
@@ -222,8 +230,9 @@ class SendLoop {
     uint64_t answers_before = 0;  // answers_ever of the target at the send
   };
   // `elapsed` is Clock::Elapsed at `now`.
-  void Send(absl::Time now, absl::Duration elapsed, absl::Time due, const Waiting& waiting,
-            std::vector<DeliveryAttempt>& batch);
+  void Send(absl::Time now, absl::Duration elapsed, const std::shared_ptr<Claim>& claim,
+            const Waiting& waiting, std::vector<DeliveryAttempt>& batch);
+  void ObserveLateness();
   void OnResults();
   // Counts the result of the slot's attempt. True if the target has answered nothing since the
   // attempt was sent.
@@ -263,7 +272,7 @@ class SendLoop {
   std::map<std::string, SendTarget>::iterator Erase(
       std::map<std::string, SendTarget>::iterator target);
   // Null if too many uses are counted already.
-  TargetUse* UseOf(SendTarget& target, const std::string& target_key, const std::string& tenant,
+  TargetUse* UseOf(SendTarget& target, const std::string& target_key, absl::string_view tenant,
                    absl::Duration now);
   // The bound for all targets together.
   uint64_t OutMax() const;
@@ -287,9 +296,10 @@ class SendLoop {
   absl::flat_hash_set<Uid> known_;
   size_t uses_ = 0;  // counted uses, for all targets
   uint64_t out_ = 0;
-  uint64_t out_of_slow_ = 0;  // the part of `out_` that goes to slow targets
-  std::string room_key_;      // the last one that RoomKey has made
-  std::multimap<std::pair<absl::Time, uint8_t>, Waiting> waiting_;  // by due time and lane
+  uint64_t out_of_slow_ = 0;                     // the part of `out_` that goes to slow targets
+  std::string room_key_;                         // the last one that RoomKey has made
+  std::multimap<DueOrder, WaitingRun> waiting_;  // by the order of the run's next event
+  std::multimap<DueOrder, WaitingRun>::iterator last_added_ = waiting_.end();
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   // Results of one transport that took equally long, as those of one batch do. They are observed
@@ -299,6 +309,11 @@ class SendLoop {
     absl::Duration took;
     uint64_t count = 0;
   } attempts_;
+  // First attempts that were equally late. They are observed together.
+  struct {
+    absl::Duration late;
+    uint64_t count = 0;
+  } lateness_;
   // Attempts of one use, for statistics: a batch has many that count in the same minutes.
   struct {
     const TargetUse* use = nullptr;

@@ -35,10 +35,12 @@ class SendLoopTest : public ::testing::Test {
     context->timeout = absl::Seconds(10);
     context->closed = closed_;
     ClaimedEntry entry;
-    entry.event.set_tenant(tenant_);
     entry.context = std::move(context);
-    entry.event.set_version(1);
-    entry.event.set_count(count);
+    storage::v1::EventRecord event;
+    event.set_tenant(tenant_);
+    event.set_version(1);
+    event.set_count(count);
+    entry.event = EventRow(std::move(event));
     claim->entries.push_back(std::move(entry));
     return claim;
   }
@@ -89,6 +91,27 @@ TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
   EXPECT_EQ(loop_.NextDue(), due);
   loop_.SendDue(due);
   EXPECT_EQ(transport_.sent.size(), 5u);
+}
+
+TEST_F(SendLoopTest, EventsOfAllClaimsLeaveByDueTimeAndLane) {
+  const absl::Time due = now();
+  loop_.Reserve("t", 8);
+  const auto add = [&](uint8_t lane, std::vector<std::pair<uint64_t, int>> events) {
+    const std::shared_ptr<Claim> claim = MakeClaim(1);
+    claim->entries[0].key.lane = lane;
+    for (const auto& [index, seconds] : events)
+      loop_.Add(claim, 0, index, 1, due + absl::Seconds(seconds));
+  };
+  add(5, {{1, 1}, {4, 3}, {7, 5}, {2, 1}});
+  add(5, {{3, 2}, {6, 4}});
+  add(2, {{0, 1}, {5, 4}});
+  loop_.SendDue(due + absl::Seconds(3));
+  EXPECT_EQ(loop_.NextDue(), due + absl::Seconds(4));
+  loop_.SendDue(due + absl::Seconds(5));
+  std::vector<uint64_t> indexes;
+  for (const SentEvent& sent : transport_.sent) indexes.push_back(sent.attempt.index);
+  EXPECT_THAT(indexes, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(loop_.NextDue(), std::nullopt);
 }
 
 TEST_F(SendLoopTest, ResultsFreeReservedRoom) {

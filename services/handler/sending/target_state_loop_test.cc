@@ -35,8 +35,10 @@ class TargetStateLoopTest : public ::testing::Test {
     claim->owner = &owner_;
     claim->entries.resize(1);
     claim->entries[0].context = std::move(context);
-    claim->entries[0].event.set_tenant(tenant);
-    claim->entries[0].event.set_version(1);
+    storage::v1::EventRecord event;
+    event.set_tenant(tenant);
+    event.set_version(1);
+    claim->entries[0].event = EventRow(std::move(event));
     sends_.Reserve(target_key, 1);
     sends_.Add(std::move(claim), 0, 0, 1, Now());
     sends_.SendDue(Now());

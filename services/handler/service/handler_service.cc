@@ -206,6 +206,7 @@ void HandlerService::Impl::Step() {
     rows += shard.rows();
   });
   metrics_.rows_in_memory.Set(static_cast<double>(rows));
+  metrics_.events_out.Set(static_cast<double>(sends_.out()));
   if (begun >= late_next_) ShowLate(now, begun);
   if (!draining() && retention_.Due()) Sweep(now);
   targets_.Step(now);

@@ -39,10 +39,17 @@ storage::v1::AttemptRecord::Kind AttemptKindOf(DeliveryStatus status) {
   return storage::v1::AttemptRecord::KIND_UNSPECIFIED;
 }
 
+// No retry of a schedule's event begins at its next occurrence or later.
+std::optional<absl::Time> NextOccurrenceOf(const ClaimedEntry& entry, const CachedState* state) {
+  if (entry.one_off()) return std::nullopt;
+  return RetryEnd(entry.event.record(), *entry.context->definition,
+                  CheckNotNull(entry.context->cached)->timetable.get(), state);
+}
+
 // The name of the pause that an answer to the granted event asks for.
 GrantPauses::Name PauseOf(const ClaimedEntry& entry) {
   return {.policy = entry.grant->id.policy,
-          .key = entry.event.throttle().policy_key(),
+          .key = entry.event.record().throttle().policy_key(),
           .target_key = entry.context->target_key};
 }
 
@@ -169,8 +176,8 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (cached == nullptr || cached->seq < claim.granted_seq) return true;
   if (!cached->record.has_value() ||
       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
-      HeldByPause(entry.event, *cached->record) ||
-      CancelReason(entry.event, entry.key.occurrence, *cached->record).has_value())
+      HeldByPause(entry.event.record(), *cached->record) ||
+      CancelReason(entry.event.record(), entry.key.occurrence, *cached->record).has_value())
     return false;
   return cached->record->version() <= entry.claimed_version;
 }
@@ -229,17 +236,15 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, AttemptEnd end) {
     if (entry.grant != nullptr || end.time < tried_since + age_max) outcome.kind = EndKind::kReturn;
   } else if (result.status != DeliveryStatus::kRejected) {
     const auto cached = state_->core.cache.StateIfKnown(entry.key.uid);
-    const RetryPlan plan =
-        PlanRetry({.backoff = BackoffOf(retry),
-                   .attempts_max = retry.max_attempts(),
-                   .age_max = absl::Microseconds(retry.max_age_micros()),
-                   .attempts = AttemptsOfRound(entry.event, outcome.attempts),
-                   .tried_since = tried_since,
-                   .now = end.time,
-                   .retry_after = result.retry_after,
-                   .random = state_->core.runtime.random().Next(),
-                   .next_occurrence = RetryEnd(entry.event, *entry.context->definition,
-                                               entry.context->timetable.get(), cached.get())});
+    const RetryPlan plan = PlanRetry({.backoff = BackoffOf(retry),
+                                      .attempts_max = retry.max_attempts(),
+                                      .age_max = absl::Microseconds(retry.max_age_micros()),
+                                      .attempts = AttemptsOfRound(entry.event, outcome.attempts),
+                                      .tried_since = tried_since,
+                                      .now = end.time,
+                                      .retry_after = result.retry_after,
+                                      .random = state_->core.runtime.random().Next(),
+                                      .next_occurrence = NextOccurrenceOf(entry, cached.get())});
     if (plan.at.has_value()) {
       outcome.kind = EndKind::kRetry;
       outcome.retry_at = *plan.at;

@@ -9,8 +9,6 @@
 #include "common/base/proto_time.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/wire_format_lite.h"
 
 namespace escapement::handler {
 
@@ -19,36 +17,6 @@ using kv::Condition;
 using kv::Mutation;
 
 namespace {
-
-// Appends one field of a message in its wire format. The record is built field by field.
-void AppendField(int number, const google::protobuf::MessageLite& value, std::string* out) {
-  using google::protobuf::io::CodedOutputStream;
-  const size_t bytes = value.ByteSizeLong();
-  const uint32_t tag = static_cast<uint32_t>(number) << 3 | 2;  // "length-delimited"
-  const size_t at = out->size();
-  out->resize(at + CodedOutputStream::VarintSize32(tag) + CodedOutputStream::VarintSize64(bytes) +
-              bytes);
-  auto* to = reinterpret_cast<uint8_t*>(out->data() + at);
-  to = CodedOutputStream::WriteVarint32ToArray(tag, to);
-  to = CodedOutputStream::WriteVarint64ToArray(bytes, to);
-  value.SerializeWithCachedSizesToArray(to);
-}
-
-// The bytes of a row's value that hold its fields up to `count`. Programs write fields in the order
-// of their numbers.
-absl::string_view UpToCount(absl::string_view value) {
-  using google::protobuf::internal::WireFormatLite;
-  google::protobuf::io::CodedInputStream fields(reinterpret_cast<const uint8_t*>(value.data()),
-                                                static_cast<int>(value.size()));
-  size_t end = 0;
-  for (uint32_t tag = fields.ReadTag();
-       tag != 0 &&
-       WireFormatLite::GetTagFieldNumber(tag) <= storage::v1::EventRecord::kCountFieldNumber &&
-       WireFormatLite::SkipField(&fields, tag);
-       tag = fields.ReadTag())
-    end = static_cast<size_t>(fields.CurrentPosition());
-  return value.substr(0, end);
-}
 
 // Bytes of the rows of one claim. After a takeover, or if one row has changed, all are read again.
 constexpr size_t kClaimRowBytesMax = 16 << 20;
@@ -93,9 +61,9 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
   const bool one_off = entry.one_off();
   group_.conditions.push_back(
       {.cf = ColumnFamily::kEvents,
-       .key = entry.event_key,
+       .key = std::string(entry.event_key),
        .kind = one_off ? Condition::Kind::kPresent : Condition::Kind::kValuePrefix,
-       .value = one_off ? std::string() : std::string(UpToCount(row.value())),
+       .value = one_off ? std::string() : std::string(entry.event.up_to_count()),
        .since = row.seq()});
   // Rows of one schedule mostly follow one another. A repeated condition does no harm.
   if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
@@ -122,27 +90,31 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
   claim.entries.push_back(std::move(entry));
 }
 
-void ClaimBatch::AppendToRecord(ClaimedEntry& entry, uint64_t count) {
-  entry_.set_event_key(entry.event_key);
-  // Lends the event to the message for the duration of the write.
-  entry_.unsafe_arena_set_allocated_event(&entry.event);
-  entry_.set_row_stays(entry.row_stays);
-  entry_.set_claimed_version(entry.claimed_version);
-  auto& range = *entry_.add_ranges();
-  range.set_first(entry.key.first);
-  range.set_count(count);
-  AppendField(storage::v1::ClaimRecord::kEntriesFieldNumber, entry_, &record_);
-  entry_.unsafe_arena_release_event();
-  entry_.Clear();
+void ClaimBatch::AppendToRecord(const ClaimedEntry& entry, uint64_t count) {
+  using Record = storage::v1::ClaimRecord;
+  using Range = storage::v1::IndexRange;
+  range_.clear();
+  AppendNumber(Range::kFirstFieldNumber, entry.key.first, &range_);
+  AppendNumber(Range::kCountFieldNumber, count, &range_);
+  event_.clear();
+  entry.event.AppendTo(&event_);
+  entry_.clear();
+  AppendBytes(Record::Entry::kEventKeyFieldNumber, entry.event_key, &entry_);
+  AppendBytes(Record::Entry::kEventFieldNumber, event_, &entry_);
+  AppendBytes(Record::Entry::kRangesFieldNumber, range_, &entry_);
+  AppendNumber(Record::Entry::kRowStaysFieldNumber, entry.row_stays ? 1 : 0, &entry_);
+  AppendNumber(Record::Entry::kClaimedVersionFieldNumber, entry.claimed_version, &entry_);
+  AppendBytes(Record::kEntriesFieldNumber, entry_, &record_);
 }
 
 void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kEvents, .kind = Mutation::Kind::kDelete, .key = entry.event_key});
+  group_.mutations.push_back({.cf = ColumnFamily::kEvents,
+                              .kind = Mutation::Kind::kDelete,
+                              .key = std::string(entry.event_key)});
   if (count >= entry.event.count()) return;
   EventKey rest_key = entry.key;
   rest_key.first += count;
-  storage::v1::EventRecord rest = entry.event;
+  storage::v1::EventRecord rest = entry.event.MakeRecord();
   rest.set_count(entry.event.count() - count);
   std::string key = EncodeEventKey(rest_key);
   std::string value = rest.SerializeAsString();

@@ -60,7 +60,7 @@ class ClaimBatch {
   PendingClaim TakePending() { return std::move(pending_); }
 
  private:
-  void AppendToRecord(ClaimedEntry& entry, uint64_t count);
+  void AppendToRecord(const ClaimedEntry& entry, uint64_t count);
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
   const Bounds max_;
@@ -68,8 +68,9 @@ class ClaimBatch {
   absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
   kv::Group group_;
-  std::string record_;                     // a serialised ClaimRecord, built entry by entry
-  storage::v1::ClaimRecord::Entry entry_;  // reused for each entry
+  std::string record_;  // a serialised ClaimRecord, built entry by entry
+  // Parts of an entry, reused for each.
+  std::string entry_, event_, range_;
   uint64_t events_ = 0;
   size_t bytes_ = 0;
   size_t row_bytes_ = 0;  // the queued rows, with payloads of one-off events

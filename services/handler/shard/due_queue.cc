@@ -1,8 +1,8 @@
 #include "services/handler/shard/due_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "common/base/ageing.h"
@@ -13,20 +13,28 @@
 namespace escapement::handler {
 
 QueuedRow::QueuedRow(absl::string_view key, absl::string_view value, kv::CommitSeq seq) {
-  void* const memory = ::operator new(sizeof(Head) + key.size() + value.size());
-  head_.reset(new (memory) Head{.seq = seq,
-                                .resolved = nullptr,
-                                .value_bytes = static_cast<uint32_t>(value.size()),
-                                .key_bytes = static_cast<uint16_t>(key.size()),
-                                .segment = 0});
+  // Heads, so that the first one is aligned; the bytes take the place of the others.
+  const size_t heads = 1 + (key.size() + value.size() + sizeof(Head) - 1) / sizeof(Head);
+  std::shared_ptr<Head[]> memory = std::make_shared_for_overwrite<Head[]>(heads);
+  Head* const first = memory.get();
+  head_ = std::shared_ptr<Head>(std::move(memory), first);
+  *head_ = {.seq = seq,
+            .resolved = nullptr,
+            .value_bytes = static_cast<uint32_t>(value.size()),
+            .key_bytes = static_cast<uint16_t>(key.size()),
+            .segment = 0};
   char* const text = reinterpret_cast<char*>(head_.get() + 1);
   if (!key.empty()) std::memcpy(text, key.data(), key.size());
   if (!value.empty()) std::memcpy(text + key.size(), value.data(), value.size());
 }
 
-void QueuedRow::Free::operator()(Head* head) const {
-  delete head->resolved;
-  ::operator delete(head);
+QueuedRow& QueuedRow::operator=(QueuedRow&& other) {
+  std::swap(head_, other.head_);
+  return *this;
+}
+
+QueuedRow::~QueuedRow() {
+  if (head_ != nullptr) delete head_->resolved;
 }
 
 void QueuedRow::KeepResolved(std::unique_ptr<ResolvedRow> resolved) {
@@ -68,8 +76,10 @@ uint8_t DueQueue::SegmentOf(absl::string_view key) const {
 void DueQueue::Add(QueuedRow row) {
   const absl::string_view key = row.key();
   if (key.size() < kDueEnd || LaneOfEventKey(key) >= kLaneCount) return;
-  Segment& segment = segments_[SegmentOf(key)];
+  const uint8_t index = SegmentOf(key);
+  Segment& segment = segments_[index];
   segment.bytes += row.bytes();
+  filled_.set(index);
   // Rows mostly arrive in key order.
   if (segment.rows.empty() || segment.rows.rbegin()->key() < key) {
     segment.rows.insert(segment.rows.end(), std::move(row));
@@ -85,11 +95,13 @@ void DueQueue::Add(QueuedRow row) {
 
 void DueQueue::Remove(absl::string_view key) {
   if (LaneOfEventKey(key) >= kLaneCount) return;
-  Segment& segment = segments_[SegmentOf(key)];
+  const uint8_t index = SegmentOf(key);
+  Segment& segment = segments_[index];
   const auto at = segment.rows.find(key);
   if (at == segment.rows.end()) return;
   TakeFrom(segment.bytes, at->bytes());
   segment.rows.erase(at);
+  NoteFilled(index);
 }
 
 bool DueQueue::Contains(absl::string_view key) const {
@@ -108,6 +120,8 @@ void DueQueue::MarkLate(uint8_t lane, std::string mark) {
     late.bytes += node.value().bytes();
     late.rows.insert(late.rows.end(), std::move(node.value()));
   }
+  NoteFilled(lane);
+  NoteFilled(LateSegment(lane));
 }
 
 void DueQueue::EndLate(uint8_t lane) {
@@ -148,8 +162,8 @@ std::optional<absl::Time> DueQueue::FirstDue() const {
 
 DueQueue::Firsts DueQueue::FirstsOf(absl::Time until, const Segments& takeable) const {
   Firsts firsts;
-  for (uint8_t i = 0; i < kSegmentCount; ++i) {
-    if (!takeable[i] || segments_[i].rows.empty()) continue;
+  for (unsigned long left = (takeable & filled_).to_ulong(); left != 0; left &= left - 1) {
+    const auto i = static_cast<uint8_t>(std::countr_zero(left));
     const Rank rank = RankOf(segments_[i].rows.begin()->key(), until);
     First& first = firsts[static_cast<size_t>(StandingOf(i))];
     if (rank.second <= until && rank < first.rank) first = {.rank = rank, .segment = i};
@@ -194,6 +208,7 @@ QueuedRow DueQueue::Pop(uint8_t index) {
   QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
   TakeFrom(segment.bytes, row.bytes());
   row.set_segment(index);
+  NoteFilled(index);
   return row;
 }
 
@@ -215,6 +230,7 @@ void DueQueue::DropBefore(uint8_t index, absl::string_view key) {
     TakeFrom(segment.bytes, segment.rows.begin()->bytes());
     segment.rows.erase(segment.rows.begin());
   }
+  NoteFilled(index);
 }
 
 std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
@@ -226,6 +242,7 @@ std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
     dropped = std::string(last->key());
     segment.rows.erase(last);
   }
+  NoteFilled(index);
   return dropped;
 }
 

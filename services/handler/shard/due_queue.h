@@ -37,19 +37,24 @@ constexpr Standing StandingOf(uint8_t segment) {
 
 struct ResolvedRow;
 
-// QueuedRow: a row of `events` in the handler's memory. It is one pointer and one allocation,
-// because each lane of each shard may have thousands of rows.
+// QueuedRow: a row of `events` in the handler's memory. It is one allocation, because each lane of
+// each shard may have thousands of rows. The row's judgement and its claim share the bytes.
 //
-// Threads: any, one at a time.
+// Threads: any, one at a time; the bytes may be released on any thread.
 class QueuedRow {
  public:
   // `seq`: the commit number at which the row was read.
   QueuedRow(absl::string_view key, absl::string_view value, kv::CommitSeq seq);
+  QueuedRow(QueuedRow&&) = default;
+  QueuedRow& operator=(QueuedRow&& other);
+  ~QueuedRow();
 
   // Do not call these on a row that has been moved from.
   absl::string_view key() const { return {text(), head_->key_bytes}; }  // in `events`
   absl::string_view value() const { return {text() + head_->key_bytes, head_->value_bytes}; }
   size_t bytes() const { return size_t{head_->key_bytes} + head_->value_bytes; }
+  // Keeps the bytes of key and value, which stay where they are.
+  std::shared_ptr<const void> Share() const { return head_; }
 
   kv::CommitSeq seq() const { return head_->seq; }
   void set_seq(kv::CommitSeq seq) { head_->seq = seq; }
@@ -71,13 +76,10 @@ class QueuedRow {
     uint16_t key_bytes;
     uint8_t segment;
   };
-  struct Free {
-    void operator()(Head* head) const;
-  };
   // The bytes of key and value follow the head.
   const char* text() const { return reinterpret_cast<const char*>(head_.get() + 1); }
 
-  std::unique_ptr<Head, Free> head_;
+  std::shared_ptr<Head> head_;
 };
 
 // `key` must be a well-formed key of `events`.
@@ -183,7 +185,10 @@ class DueQueue {
   absl::Time FirstDueOf(uint8_t segment) const;
   QueuedRow Pop(uint8_t segment);
 
+  void NoteFilled(uint8_t segment) { filled_.set(segment, !segments_[segment].rows.empty()); }
+
   std::array<Segment, kSegmentCount> segments_;
+  Segments filled_;  // the segments that have rows
   std::array<std::string, kLaneRetry> marks_;
   Share on_time_share_;  // first: on time; second: late and background
   Share late_share_;     // first: background; second: late

@@ -13,59 +13,71 @@ namespace {
 
 using Action = RowJudgement::Action;
 
-std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
+std::shared_ptr<DeliveryContext> MakeContext(std::shared_ptr<const CachedDefinition> definition,
                                              const ClaimedEntry& entry) {
   auto context = std::make_shared<DeliveryContext>();
-  context->definition = definition.record;
-  context->timetable = definition.timetable;
-  context->target_key = definition.target_key;
-  context->closed = definition.closed;
-  context->timeout = definition.timeout;
+  context->cached = definition.get();
+  context->target_key = definition->target_key;
+  context->closed = definition->closed;
+  context->timeout = definition->timeout;
   context->occurrence = entry.key.occurrence;
   context->nominal_time = FromMicros(entry.event.nominal_time_micros());
   context->launch_time = FromMicros(entry.event.launch_time_micros());
   context->run_count = std::max<uint64_t>(entry.event.run_count(), 1);
-  context->trace_parent = entry.event.trace_parent();
+  context->trace_parent = std::string(entry.event.trace_parent());
+  const storage::v1::DefinitionRecord* const record = definition->record.get();
+  context->definition = {std::move(definition), record};
   return context;
 }
 
+// The payload and the tenant of a row whose message does not live as long as the context.
+void KeepCopies(const EventRow& event, DeliveryContext& context) {
+  auto kept =
+      std::make_shared<const std::pair<std::string, std::string>>(event.payload(), event.tenant());
+  context.payload = kept->first;
+  context.tenant = kept->second;
+  context.bytes = std::move(kept);
+}
+
 void ResolveOneOff(RecordCache& cache, ResolvedRow& row) {
-  std::shared_ptr<const std::string> payload(row.entry.event.release_payload());
-  if (payload == nullptr) payload = std::make_shared<const std::string>();
-  const std::string& hash = row.entry.event.definition_hash();
+  const absl::string_view hash = row.entry.event.definition_hash();
   if (hash.size() != Uid::kBytes) return;
-  const auto definition = cache.Definition(Uid::FromBytes(hash), 0);
+  auto definition = cache.Definition(Uid::FromBytes(hash), 0);
   RowJudgement& judged = row.judged.emplace();
   if (definition == nullptr) {
     judged.action = Action::kFetch;
   } else if (definition->record == nullptr) {
     judged.action = Action::kSkip;
     judged.reason = std::string(kScheduleDeleted);
-    row.payload = *payload;
+    row.payload = std::string(row.entry.event.payload());
   } else {
     judged.action = Action::kSend;
-    auto context = MakeContext(*definition, row.entry);
-    context->payload = std::move(payload);
-    context->source =
-        absl::StrCat("/tenants/", row.entry.event.tenant(), "/events/", row.entry.EventId(0));
+    auto context = MakeContext(std::move(definition), row.entry);
+    context->event_id = row.entry.EventId(0);
+    if (row.entry.event.has_record()) {
+      KeepCopies(row.entry.event, *context);
+    } else {
+      context->payload = row.entry.event.payload();
+      context->tenant = row.entry.event.tenant();
+      context->bytes = row.entry.bytes;
+    }
     row.entry.context = std::move(context);
     row.entry.row_stays = true;
   }
 }
 
 void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
-  row.judged = JudgeQueueRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event);
+  row.judged =
+      JudgeQueueRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event.record());
   if (row.judged->action != Action::kSend) return;
-  const CachedDefinition& definition = *row.judged->definition;
-  row.entry.context = ContextOfScheduled(definition, row.entry);
-  row.entry.claimed_version = definition.record->version();
+  row.entry.context = ContextOfScheduled(row.judged->definition, row.entry);
+  row.entry.claimed_version = row.judged->definition->record->version();
 }
 
-// Fills in `row`, whose event is set.
-void Resolve(RecordCache& cache, absl::string_view event_key, ResolvedRow& row) {
-  std::optional<EventKey> key = DecodeEventKey(event_key);
+// Fills in `row`, whose event_key and event are set.
+void Resolve(RecordCache& cache, ResolvedRow& row) {
+  std::optional<EventKey> key = DecodeEventKey(row.entry.event_key);
   if (!key.has_value() || row.entry.event.count() == 0) return;
-  row.entry.event_key = std::string(event_key);
   row.entry.key = *std::move(key);
   if (row.entry.one_off()) {
     ResolveOneOff(cache, row);
@@ -96,28 +108,32 @@ EndKind EndKindOf(const RowJudgement& judged) {
   return EndKind::kGone;
 }
 
-std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
-                                                          const ClaimedEntry& entry) {
-  auto context = MakeContext(definition, entry);
-  context->payload = definition.payload;
-  context->source = absl::StrCat("/tenants/", definition.record->tenant(), "/schedules/",
-                                 definition.record->schedule_id());
+std::shared_ptr<const DeliveryContext> ContextOfScheduled(
+    std::shared_ptr<const CachedDefinition> definition, const ClaimedEntry& entry) {
+  const storage::v1::DefinitionRecord& record = *definition->record;
+  auto context = MakeContext(std::move(definition), entry);
+  context->payload = record.payload();
+  context->source = absl::StrCat("/tenants/", record.tenant(), "/schedules/", record.schedule_id());
   return context;
 }
 
-std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
-                                        absl::string_view value) {
-  auto row = std::make_unique<ResolvedRow>();
-  if (row->entry.event.ParseFromArray(value.data(), static_cast<int>(value.size())))
-    Resolve(cache, event_key, *row);
-  return row;
+std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, const QueuedRow& row) {
+  auto resolved = std::make_unique<ResolvedRow>();
+  ClaimedEntry& entry = resolved->entry;
+  if (!entry.event.Read(row.value())) return resolved;
+  if (!entry.one_off() && !entry.event.KeepRecord()) return resolved;
+  entry.bytes = row.Share();
+  entry.event_key = row.key();
+  Resolve(cache, *resolved);
+  return resolved;
 }
 
 std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
                                         storage::v1::EventRecord event) {
   auto row = std::make_unique<ResolvedRow>();
-  row->entry.event = std::move(event);
-  Resolve(cache, event_key, *row);
+  row->entry.event = EventRow(std::move(event));
+  row->entry.SetEventKey(std::string(event_key));
+  Resolve(cache, *row);
   return row;
 }
 

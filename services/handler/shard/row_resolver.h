@@ -13,6 +13,7 @@
 #include "common/records/record_cache.h"
 #include "common/records/row_judge.h"
 #include "services/handler/sending/claim.h"
+#include "services/handler/shard/due_queue.h"
 
 namespace escapement::handler {
 
@@ -32,12 +33,11 @@ struct ResolvedRow {
 EndKind EndKindOf(const RowJudgement& judged);
 
 // The context for sending a schedule's events under `definition`, which must have a record.
-std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
-                                                          const ClaimedEntry& entry);
+std::shared_ptr<const DeliveryContext> ContextOfScheduled(
+    std::shared_ptr<const CachedDefinition> definition, const ClaimedEntry& entry);
 
-// Never returns null.
-std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
-                                        absl::string_view value);
+// Never returns null. The result keeps the bytes of the row.
+std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, const QueuedRow& row);
 
 // The same for a row that is parsed already.
 std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "common/base/check.h"
 #include "common/kv/client/kv_client.h"
@@ -51,6 +52,45 @@ struct HandlerCore {
   kv::Layout layout = {};    // set before the first shard is made
 };
 
+// HeldKeys: keys of rows that a loop of the shard works on. A key shares the bytes of its row.
+//
+// Threads: one, the handler's executor.
+class HeldKeys {
+ public:
+  // Both return false if the key is held already.
+  bool Add(const QueuedRow& row) { return keys_.insert({row.key(), row.Share()}).second; }
+  bool Add(std::string key) {
+    auto kept = std::make_shared<const std::string>(std::move(key));
+    return keys_.insert({*kept, kept}).second;
+  }
+  // False if the key is not held.
+  bool Remove(absl::string_view key) { return keys_.erase(key) == 1; }
+  bool contains(absl::string_view key) const { return keys_.contains(key); }
+
+ private:
+  struct Held {
+    absl::string_view key;
+    std::shared_ptr<const void> bytes;  // keeps the bytes of `key`
+  };
+  static absl::string_view KeyOf(const Held& held) { return held.key; }
+  static absl::string_view KeyOf(absl::string_view key) { return key; }
+  struct Hash {
+    using is_transparent = void;
+    template <typename Key>
+    size_t operator()(const Key& key) const {
+      return absl::Hash<absl::string_view>()(KeyOf(key));
+    }
+  };
+  struct Equal {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return KeyOf(a) == KeyOf(b);
+    }
+  };
+  absl::flat_hash_set<Held, Hash, Equal> keys_;  // never iterated
+};
+
 // The Shard owns it, and the shard's loops keep a plain reference. Callbacks that may run after the
 // lease is lost (of the store, of timers) are wrapped by WhileOwned.
 struct QueueShardState : public std::enable_shared_from_this<QueueShardState> {
@@ -82,7 +122,7 @@ struct QueueShardState : public std::enable_shared_from_this<QueueShardState> {
   }
 
   // Takes the key of a row out of `held`. The key must be there.
-  void Release(absl::string_view key) { CHECK_EQ(held.erase(key), 1u) << "a key was not held"; }
+  void Release(absl::string_view key) { CHECK(held.Remove(key)) << "a key was not held"; }
 
   // Adds a claim, a new one or one of a former owner. It stays until its last event has ended.
   void AddClaim(const std::shared_ptr<Claim>& claim) {
@@ -100,8 +140,7 @@ struct QueueShardState : public std::enable_shared_from_this<QueueShardState> {
   DueQueue queue = {};
   // Keys of the rows that a loop of this shard works on: rows being judged, claimed or ended, rows
   // that wait for their target, and rows of claimed one-off events. The loader skips these keys.
-  // Never iterated.
-  absl::flat_hash_set<std::string> held = {};
+  HeldKeys held = {};
   std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; claims with an open event
   GrantedClaims granted = {};
 };

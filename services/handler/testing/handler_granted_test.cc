@@ -49,7 +49,7 @@ TEST_F(HandlerGrantedTest, AnEventIsSentOnceWithItsTokenAndReportedDelivered) {
   const DeliveryAttempt& attempt = transport().sent[0].attempt;
   EXPECT_EQ(attempt.index, 5u);
   EXPECT_EQ(attempt.attempt, 3u);
-  EXPECT_EQ(*attempt.context->payload, "payload of version 1");
+  EXPECT_EQ(attempt.context->payload, "payload of version 1");
   EXPECT_EQ(attempt.event_id, RunIdentity("default", uid_, "o").EventId(5));
   const TokenMint mint(world_.Rows(ColumnFamily::kMeta).at(std::string(kTokenKeyKey)));
   const std::optional<TokenName> token = mint.Read(attempt.token);

@@ -49,8 +49,8 @@ TEST_F(HandlerServiceTest, ARowIsClaimedSentAtItsDueTimeAndEnded) {
   const SentEvent& sent = transport().sent[0];
   EXPECT_GE(sent.at, due);
   EXPECT_LE(sent.at, due + absl::Milliseconds(3));
-  EXPECT_EQ(*sent.attempt.context->payload, "payload of version 1");
-  EXPECT_EQ(sent.attempt.context->source, "/tenants/default/schedules/s");
+  EXPECT_EQ(sent.attempt.context->payload, "payload of version 1");
+  EXPECT_EQ(sent.attempt.context->Source(), "/tenants/default/schedules/s");
   EXPECT_EQ(sent.attempt.context->target_key, "grpc:consumer");
   EXPECT_EQ(sent.attempt.attempt, 1u);
   EXPECT_EQ(sent.attempt.event_id.size(), 32u);
@@ -114,7 +114,7 @@ TEST_F(HandlerServiceTest, RowOfAOneOffEventStaysUntilItsEnd) {
   world_.Advance(absl::Milliseconds(1500));
   ASSERT_EQ(transport().sent.size(), 1u);
   EXPECT_EQ(transport().sent[0].attempt.event_id, "event-1");
-  EXPECT_EQ(*transport().sent[0].attempt.context->payload, "hello");
+  EXPECT_EQ(transport().sent[0].attempt.context->payload, "hello");
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
   world_.Advance(absl::Seconds(2));
@@ -146,7 +146,7 @@ TEST_F(HandlerServiceTest, IdFromTheKeyIsEqualOnAllAttemptsAndInAllRecords) {
   }
   Start();
   transport().decide = [](const DeliveryAttempt& attempt) {
-    const std::string& wanted = *attempt.context->payload;
+    const absl::string_view wanted = attempt.context->payload;
     return DeliveryResult{.status = wanted == "accepted"   ? DeliveryStatus::kAccepted
                                     : wanted == "rejected" ? DeliveryStatus::kRejected
                                                            : DeliveryStatus::kFailed,
@@ -160,9 +160,9 @@ TEST_F(HandlerServiceTest, IdFromTheKeyIsEqualOnAllAttemptsAndInAllRecords) {
   world_.Advance(absl::Seconds(40));
   EXPECT_EQ(transport().sent.size(), 6u);
   for (const SentEvent& sent : transport().sent) {
-    const std::string& id = ids[*sent.attempt.context->payload];
+    const std::string& id = ids[std::string(sent.attempt.context->payload)];
     EXPECT_EQ(sent.attempt.event_id, id);
-    EXPECT_EQ(sent.attempt.context->source, "/tenants/default/events/" + id);
+    EXPECT_EQ(sent.attempt.context->Source(), "/tenants/default/events/" + id);
   }
   std::set<std::string> ended;
   for (const auto& [key, value] : world_.Rows(ColumnFamily::kDone)) {
@@ -235,7 +235,7 @@ TEST_F(HandlerServiceTest, FailedEventIsRetriedAndThenBecomesADeadLetter) {
     EXPECT_GE(sent[i].at, sent[i - 1].at + absl::Seconds(7));
     EXPECT_LE(sent[i].at, sent[i - 1].at + absl::Seconds(9));
     EXPECT_EQ(sent[i].attempt.attempt, i + 1);
-    EXPECT_EQ(*sent[i].attempt.context->payload, "hello");
+    EXPECT_EQ(sent[i].attempt.context->payload, "hello");
   }
   ASSERT_EQ(world_.Done().size(), 1u);
   EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
@@ -268,7 +268,7 @@ TEST_F(HandlerServiceTest, UnsentEventWaitsAndUsesNoAttempt) {
   world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
   world_.Advance(absl::Seconds(4));
   EXPECT_EQ(transport().sent.size(), 24u);
-  EXPECT_EQ(*transport().sent.back().attempt.context->payload, "hello");
+  EXPECT_EQ(transport().sent.back().attempt.context->payload, "hello");
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 6u);
   for (const storage::v1::DoneRecord& done : world_.Done()) EXPECT_EQ(done.attempts(), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 0u);
@@ -417,7 +417,7 @@ TEST_F(HandlerServiceTest, AfterAnUpdateTheCurrentVersionDecidesAndIsSent) {
   world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
   world_.Advance(absl::Seconds(5));
   ASSERT_EQ(transport().sent.size(), 1u);
-  EXPECT_EQ(*transport().sent[0].attempt.context->payload, "payload of version 2");
+  EXPECT_EQ(transport().sent[0].attempt.context->payload, "payload of version 2");
   ASSERT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), 1u);
   for (const auto& done : world_.Done()) {
     EXPECT_EQ(done.reason(), done.outcome() == OUTCOME_KIND_SKIPPED ? "superseded" : "");

@@ -76,7 +76,7 @@ void LiveConsumer::Take(Attempt attempt) {
   definition->mutable_throttle();
   auto context = std::make_shared<handler::DeliveryContext>();
   context->definition = std::move(definition);
-  context->payload = std::make_shared<const std::string>(attempt.body);
+  context->SetPayload(attempt.body);
   context->source = attempt.source;
   context->occurrence = attempt.occurrence;
   context->nominal_time = attempt.nominal;

@@ -203,7 +203,7 @@ void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
   receipt.version = context.definition->version();
   receipt.nominal = context.nominal_time;
   receipt.launch = context.launch_time;
-  receipt.body_hash = StableHash64(*context.payload);
+  receipt.body_hash = StableHash64(context.payload);
   receipt.sender = sending->sender;
   receipt.sent = sending->sent;
   receipt.timeout = context.timeout;

@@ -219,7 +219,8 @@ std::string AtomOf(absl::string_view text) {
 
 // Events of different sources may have one id.
 std::string MessageId(const DeliveryAttempt& attempt, absl::string_view from) {
-  const uint64_t hash = StableHash64(absl::StrCat(attempt.context->source, "\n", attempt.event_id));
+  const uint64_t hash =
+      StableHash64(absl::StrCat(attempt.context->Source(), "\n", attempt.event_id));
   return absl::StrCat("<", AtomOf(attempt.event_id), ".", absl::Hex(hash, absl::kZeroPad16), "@",
                       from.substr(from.find('@') + 1), ">");
 }

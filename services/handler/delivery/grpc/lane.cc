@@ -93,14 +93,14 @@ uint8_t* WriteTime(int field, absl::Time time, uint8_t* to) {
 }
 
 // The fields that all attempts of the context's events share.
-size_t CommonBytesMax(const DeliveryContext& context) {
-  return context.source.size() + context.occurrence.size() + context.payload->size() +
+size_t CommonBytesMax(const DeliveryContext& context, absl::string_view source) {
+  return source.size() + context.occurrence.size() + context.payload.size() +
          context.definition->delivery().content_type().size() + context.trace_parent.size() +
          6 * kNumberBytesMax + 2 * kTimeBytesMax;
 }
 
-uint8_t* WriteCommon(const DeliveryContext& context, uint8_t* to) {
-  to = WriteBytes(v1::Delivery::kSourceFieldNumber, context.source, to);
+uint8_t* WriteCommon(const DeliveryContext& context, absl::string_view source, uint8_t* to) {
+  to = WriteBytes(v1::Delivery::kSourceFieldNumber, source, to);
   to = WriteTime(v1::Delivery::kNominalTimeFieldNumber, context.nominal_time, to);
   to = WriteTime(v1::Delivery::kLaunchTimeFieldNumber, context.launch_time, to);
   to = WriteBytes(v1::Delivery::kOccurrenceFieldNumber, context.occurrence, to);
@@ -108,7 +108,7 @@ uint8_t* WriteCommon(const DeliveryContext& context, uint8_t* to) {
   to = WriteBytes(v1::Delivery::kContentTypeFieldNumber,
                   context.definition->delivery().content_type(), to);
   to = WriteBytes(v1::Delivery::kTraceParentFieldNumber, context.trace_parent, to);
-  return WriteBytes(v1::Delivery::kPayloadFieldNumber, *context.payload, to);
+  return WriteBytes(v1::Delivery::kPayloadFieldNumber, context.payload, to);
 }
 
 uint8_t* Begin(std::string& bytes) { return reinterpret_cast<uint8_t*>(bytes.data()); }
@@ -119,13 +119,16 @@ void DeliveryEncoder::Encode(const DeliveryAttempt& attempt, uint64_t delivery_n
                              std::string* bytes) {
   const DeliveryContext& context = *attempt.context;
   const bool shared = context.run_count > 1;
+  const std::string source =
+      shared && context_ == attempt.context ? std::string() : context.Source();
   if (shared && context_ != attempt.context) {
-    common_.resize(CommonBytesMax(context));
-    common_.resize(static_cast<size_t>(WriteCommon(context, Begin(common_)) - Begin(common_)));
+    common_.resize(CommonBytesMax(context, source));
+    const uint8_t* const end = WriteCommon(context, source, Begin(common_));
+    common_.resize(static_cast<size_t>(end - Begin(common_)));
     context_ = attempt.context;
   }
   bytes->resize(attempt.event_id.size() + attempt.token.size() + 5 * kNumberBytesMax +
-                (shared ? common_.size() : CommonBytesMax(context)));
+                (shared ? common_.size() : CommonBytesMax(context, source)));
   uint8_t* to = Begin(*bytes);
   to = WriteNumber(v1::Delivery::kDeliveryNumberFieldNumber, delivery_number, to);
   to = WriteBytes(v1::Delivery::kEventIdFieldNumber, attempt.event_id, to);
@@ -136,7 +139,7 @@ void DeliveryEncoder::Encode(const DeliveryAttempt& attempt, uint64_t delivery_n
     std::memcpy(to, common_.data(), common_.size());
     to += common_.size();
   } else {
-    to = WriteCommon(context, to);
+    to = WriteCommon(context, source, to);
   }
   bytes->resize(static_cast<size_t>(to - Begin(*bytes)));
 }

@@ -94,7 +94,7 @@ bool IsName(absl::string_view name) {
 absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context) {
   const std::string& type = context.definition->delivery().content_type();
   if (!IsValue(type)) return absl::InvalidArgumentError("the content type is no header value");
-  return context.payload->empty() ? std::string() : absl::StrCat("Content-Type: ", type, "\r\n");
+  return context.payload.empty() ? std::string() : absl::StrCat("Content-Type: ", type, "\r\n");
 }
 
 absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition) {
@@ -118,12 +118,13 @@ absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionR
 }
 
 absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context) {
-  if (!IsValue(context.source) || !IsValue(context.occurrence)) {
+  const std::string source = context.Source();
+  if (!IsValue(source) || !IsValue(context.occurrence)) {
     return absl::InvalidArgumentError("the event's name is no header value");
   }
   std::string lines;
   lines.reserve(256);
-  absl::StrAppend(&lines, "ce-source: ", context.source, "\r\nce-time: ");
+  absl::StrAppend(&lines, "ce-source: ", source, "\r\nce-time: ");
   AppendRfc3339(context.nominal_time, &lines);
   lines.append("\r\nEscapement-Launch-Time: ");
   AppendRfc3339(context.launch_time, &lines);

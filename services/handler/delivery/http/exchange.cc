@@ -51,7 +51,8 @@ void HttpExchange::UseTls(const storage::v1::TlsRecord* tls) {
 
 absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, MonotonicMicros now) {
   attempt_ = std::move(attempt);
-  attempt_.body = std::move(request.body);
+  attempt_.body = request.body;
+  attempt_.body_bytes = std::move(request.body_bytes);
   requests_ = 0;
   on_own_connection_ = false;
   body_ = HttpBody();
@@ -65,7 +66,7 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Mon
       return absl::InvalidArgumentError("the target's URI cannot be used");
     }
   }
-  const std::string& body = *attempt_.body;
+  const absl::string_view body = attempt_.body;
   if (method_ != request.method) {
     method_ = std::string(request.method);
     curl_easy_setopt(easy_, method_ == "GET" ? CURLOPT_HTTPGET : CURLOPT_POST, 1L);

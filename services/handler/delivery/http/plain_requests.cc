@@ -32,8 +32,9 @@ PlainRequests::~PlainRequests() {
 void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const HttpRequest& request,
                           MonotonicMicros now) {
   auto outgoing = std::make_unique<Outgoing>();
-  outgoing->head = RequestHead(request.method, place, request.lines, request.body->size());
+  outgoing->head = RequestHead(request.method, place, request.lines, request.body.size());
   attempt.body = request.body;
+  attempt.body_bytes = request.body_bytes;
   outgoing->attempt = std::move(attempt);
   Pool* const pool = PoolOf(place.connect);
   ++pool->links;
@@ -138,7 +139,7 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
 void PlainRequests::Send(Link* link, std::unique_ptr<Outgoing> outgoing) {
   expire_at_ = std::min(expire_at_, outgoing->attempt.deadline);
   link->outgoing = std::move(outgoing);
-  OnProgress(link, link->connection.Begin(link->outgoing->head, *link->outgoing->attempt.body));
+  OnProgress(link, link->connection.Begin(link->outgoing->head, link->outgoing->attempt.body));
 }
 
 bool PlainRequests::Has(int fd) const {

@@ -71,7 +71,8 @@ void HttpAttempt::Answer(DeliveryResult result) {
     result.message.resize(kDeliveryMessageBytesMax);
   const uint64_t tag = attempt.tag;
   attempt = DeliveryAttempt();
-  body.reset();
+  body = {};
+  body_bytes.reset();
   std::exchange(sink, nullptr)->OnResult(tag, std::move(result));
 }
 
@@ -123,6 +124,7 @@ absl::Status CloudEventRequests::Make(const DeliveryAttempt& attempt, HttpReques
   request->uri = target.uri();
   request->method = target.method();
   request->body = context.payload;
+  request->body_bytes = attempt.context;
   request->tls = target.has_tls() ? &target.tls() : nullptr;
   request->lines = content_type_line_;
   request->lines.append(definition_lines_);
@@ -131,7 +133,7 @@ absl::Status CloudEventRequests::Make(const DeliveryAttempt& attempt, HttpReques
     const int64_t now = absl::ToUnixSeconds(absl::Now());
     absl::StrAppend(
         &request->lines, "webhook-id: ", attempt.event_id, "\r\nwebhook-timestamp: ", now,
-        "\r\nwebhook-signature: ", signer_->Sign(attempt.event_id, now, *context.payload), "\r\n");
+        "\r\nwebhook-signature: ", signer_->Sign(attempt.event_id, now, context.payload), "\r\n");
   }
   AppendAttemptHeaderLines(attempt, &request->lines);
   return absl::OkStatus();
@@ -142,12 +144,10 @@ DeliveryResult CloudEventRequests::ResultOf(const HttpAnswer& answer, bool has_t
 }
 
 absl::Status PingRequests::Make(const DeliveryAttempt& attempt, HttpRequest* request) {
-  static const auto* const empty =
-      new std::shared_ptr<const std::string>(std::make_shared<const std::string>());
   request->uri = attempt.context->definition->delivery().target().ping().uri();
   request->method = "GET";
   request->lines = "User-Agent: Escapement";
-  request->body = *empty;
+  request->body = {};
   return absl::OkStatus();
 }
 
@@ -190,9 +190,11 @@ absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* re
   request->uri = target.webhook_url();
   request->method = "POST";
   request->lines = "Content-Type: application/json\r\nUser-Agent: Escapement";
-  request->body = std::make_shared<const std::string>(
+  auto body = std::make_shared<const std::string>(
       nlohmann::json({{"text", text}})
           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  request->body = *body;
+  request->body_bytes = std::move(body);
   return absl::OkStatus();
 }
 

@@ -39,7 +39,8 @@ inline constexpr char kBrokenTwice[] =
 struct HttpAttempt {
   DeliveryAttempt attempt;
   std::shared_ptr<DeliverySink> sink;
-  std::shared_ptr<const std::string> body = nullptr;  // set when it is sent
+  absl::string_view body = {};                       // set when it is sent
+  std::shared_ptr<const void> body_bytes = nullptr;  // keeps the bytes of `body`
   MonotonicMicros deadline = 0;
   MonotonicMicros started = 0;  // when it got its turn
   void* owner = nullptr;        // passed back when the attempt ends
@@ -81,7 +82,8 @@ struct HttpRequest {
   // Header lines, each but the last one with its CR LF; at least one. A Content-Type must be the
   // first: libcurl looks for it there, and otherwise sends one of its own.
   std::string lines;
-  std::shared_ptr<const std::string> body;      // never null; empty for GET
+  absl::string_view body = {};                  // empty for GET
+  std::shared_ptr<const void> body_bytes = {};  // keeps the bytes of `body`
   const storage::v1::TlsRecord* tls = nullptr;  // null: the authorities of the system
 };
 

@@ -31,7 +31,7 @@ std::string TextOf(const std::string& text, const std::string& payload) {
   const absl::Status made = maker.Make(attempts[0], &request);
   if (!made.ok()) return made.ToString();
   EXPECT_EQ(request.uri, "https://hooks.example/x");
-  return nlohmann::json::parse(*request.body)["text"];
+  return nlohmann::json::parse(request.body)["text"];
 }
 
 TEST(SlackRequests, TheTextComesFromTheTemplate) {

@@ -213,7 +213,7 @@ rd_kafka_resp_err_t KafkaProducer::Produce(KafkaAttempt* attempt, const std::str
   // Without the generation: all events with the id go to the same partition.
   const std::string key =
       own_key.empty() ? sent.event_id.substr(0, sent.event_id.find('#')) : own_key;
-  const std::string& payload = *sent.context->payload;
+  const absl::string_view payload = sent.context->payload;
 
   rd_kafka_vu_t parts[5];
   parts[0].vtype = RD_KAFKA_VTYPE_RKT;

@@ -25,7 +25,7 @@ DeliveryResult SendTo(const storage::v1::TargetRecord& target, const std::string
   *definition->mutable_delivery()->mutable_target() = target;
   auto context = std::make_shared<DeliveryContext>();
   context->definition = definition;
-  context->payload = std::make_shared<const std::string>("{}");
+  context->payload = "{}";
   context->target_key = TargetKeyOf(target);
   context->closed = closed;
   context->timeout = absl::Milliseconds(50);

@@ -100,7 +100,7 @@ bool IsFifoQueue(absl::string_view queue_url) { return absl::EndsWith(queue_url,
 
 std::string MessageGroupOf(const DeliveryContext& context) {
   const std::string& group = context.definition->delivery().target().sqs().message_group_id();
-  return SqsIdOf(group.empty() ? context.source : group);
+  return SqsIdOf(group.empty() ? context.Source() : group);
 }
 
 absl::Status SqsMessageWriter::AddShared(absl::string_view name, absl::string_view value) {
@@ -118,7 +118,7 @@ absl::Status SqsMessageWriter::SetContext(const std::shared_ptr<const DeliveryCo
   shared_count_ = 0;
   spare_.clear();
   group_.clear();
-  const std::string& payload = *context->payload;
+  const absl::string_view payload = context->payload;
   const bool text = IsXmlText(payload);
   const std::string encoded = text ? std::string() : absl::Base64Escape(payload);
   const absl::string_view body = payload.empty() ? kBlank : text ? payload : encoded;
