@@ -9,7 +9,8 @@ import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Chart } from '../parts/chart.js';
 import { Pictures, stepText } from '../parts/statistics.js';
-import { kindText } from '../parts/target_fields.js';
+import { LoadMap } from '../parts/load_map.js';
+import { kindText, schedulesAt } from '../parts/target_fields.js';
 import { targetState } from '../parts/state.js';
 import { agoText, clockText, count, durationText, idOf, pathText, secondsOf, shortText, Time } from '../parts/format.js';
 
@@ -62,8 +63,9 @@ export function Target({ tenant, id, query }) {
   const { data: t, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 3000);
   if (!t && !error) return html`<${Loading} />`;
   return html`<${Head} title=${t?.endpoint || id} above=${html`<${Link} to=${address(tenant, ['targets'])}>Targets<//>`}>${t && tryNow(t)}<//>
-    ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', kindText(t.transport)], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
+    ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', kindText(t.transport)], ['Schedules', html`<${Link} to=${schedulesAt(tenant, t.transport, t.endpoint ?? '')}>Those that send to it<//>`], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
       ['Delivered in the last minute', `${deliveredPerSecond(t).toFixed(1)} per second`], ['Failures in the last minute', failuresText(t)], ['Last error', t.lastError && html`<span class="error">${t.lastError}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>`]]} /></section>`
       : error.status === 404 ? html`<p class="muted">No event went to it in the last minutes.</p>` : html`<${Failure} error=${error} retry=${reload} />`}
+    ${t && html`<${LoadMap} tenant=${tenant} query=${query} only=${`${t.transport}:${t.endpoint ?? ''}`} />`}
     <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {any} */ points, /** @type {any} */ range) => charts(points, range)}<//>`;
 }
