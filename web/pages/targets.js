@@ -35,8 +35,8 @@ export const targetColumns = [
   { title: 'Per second', wide: true, number: true, cell: (t) => deliveredPerSecond(t).toFixed(1) },
   { title: 'Failures', number: true, cell: failuresText },
   { title: 'Last error', size: 26, wide: true, cell: (t) => t.lastError && html`<span class="error">${shortText(t.lastError, 200)}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>` },
-  { title: 'Next try', wide: true, cell: (t) => (t.nextProbeTime ? agoText(t.nextProbeTime) : '') },
-  { title: 'Action', cell: tryNow },
+  { title: 'Next try', wide: true, has: (t) => t.nextProbeTime, cell: (t) => t.nextProbeTime && agoText(t.nextProbeTime) },
+  { title: 'Action', has: tryNow, cell: tryNow },
 ];
 
 /** @param {{tenant: string}} props */
