@@ -14,7 +14,7 @@ import { RunBars } from '../parts/run_bars.js';
 import { LastBadge } from '../parts/runs.js';
 import { isAt, KIND_OPTIONS, targetWords } from '../parts/target_fields.js';
 import { scheduleState } from '../parts/state.js';
-import { agoText, count, counted, idOf, pathText, shortText, timeText, whenText } from '../parts/format.js';
+import { agoText, count, counted, idOf, pathText, shortText, timeText, When } from '../parts/format.js';
 
 /** A text with one of these is a filter of the API. */
 const FILTER = /(^|[\s(])(labels[.:]|(name|display_name|state|time_zone|policy|calendar|target|create_time|update_time|next_time)\s*(!=|[=<>:]))/;
@@ -152,7 +152,7 @@ function SortedList({ path, filter, place, order, columns, empty, refreshKey, se
     setExamined(SORTED_MAX);
     scrollTo(0, 0);
   };
-  return html`${found?.more && html`<p class="note">${place ? 'Found' : 'Sorted'} among the first ${count(found.read)} by name; there are more. ${found.read < SORTED_MAX ? html`<button disabled=${!data} onClick=${further}>${data ? `${place ? 'Search' : 'Sort'} up to ${count(SORTED_MAX)}` : 'Reading…'}</button>` : 'Search for fewer.'}</p>`}
+  return html`${found?.more && html`<p class="note">Sorted among the first ${count(found.read)} by name; there are more. ${found.read < SORTED_MAX ? html`<button disabled=${!data} onClick=${further}>${data ? `Sort up to ${count(SORTED_MAX)}` : 'Reading…'}</button>` : 'Search for fewer.'}</p>`}
     ${found && found.rows.length > 0 && html`<${Rows} rows=${found.rows} columns=${columns} caption="Schedules" rowId=${(/** @type {any} */ s) => s.name} select=${select} onSelect=${onSelect} />`}
     ${found && !found.rows.length && !found.more && html`<div class="empty">${empty}</div>`}
     <p class="below" role="status">${!data && !error && html`<${Loading} text="Reading…" />`} ${found && html`${found.total > found.rows.length ? `The first ${count(found.rows.length)} of ${count(found.total)} schedules.` : `${counted(found.rows.length, 'schedule')}.`} `}
@@ -173,7 +173,7 @@ export function Schedules({ tenant, query }) {
   const columns = [
     { title: 'Name', size: 17, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
     { title: 'State', size: 15.5, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
-    { title: 'When', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : pathText(s.timeZone ?? '')}</span>` },
+    { title: 'When', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${When} of=${s} />` },
     { title: 'Next', wide: true, size: 10, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
     { title: 'Last', size: 14, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
     { title: 'Last 30 runs', wide: true, size: 11, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },

@@ -269,6 +269,8 @@ export function whenText(schedule) {
   if (schedule.interval) return `every ${exactText(schedule.interval.every)}`;
   return counted(schedule.times?.length ?? 0, 'instant');
 }
+/** The same, with the zone of its clocks. @param {{of: any}} props of: a schedule */
+export const When = ({ of }) => html`<code>${whenText(of)}</code>${(of.cron || of.cronFields) && html` <span class="muted">${pathText(of.timeZone || 'UTC')}</span>`}`;
 /** A target in short: its kind and where it is. @param {any} target @returns {[string, string]} */
 export function targetText(target) {
   const [kind, fields] = Object.entries(target ?? {})[0] ?? ['', {}];
