@@ -16,6 +16,8 @@ const EVERY_MS = 300000;
 const WIDTH = 1000;
 const NEAR_MINUTES = 30; // the server looks so far before and after a time
 const FILTER_MAX = 1850; // bytes of a filter; the API has room for 2,000, and a time is joined to it
+const FILTERS_MAX = 20;
+const SOURCES_MAX = 5; // as many as the server names
 const SCHEDULES_MAX = 10000; // that are read to find those of a target
 const AHEAD_MAX_MS = 365 * 86400000;
 
@@ -69,17 +71,36 @@ function Sources({ tenant, minute }) {
 /** The kind and the endpoint of a group of a target. @param {string} key @returns {[string, string]} */
 const targetOf = (key) => [key.slice(0, key.indexOf(':')), key.slice(key.indexOf(':') + 1)];
 
-/** The filter of the API that finds the schedules of a load; undefined if there is none. @param {string} tenant @param {Pick<Load, 'by'|'key'>} load @returns {Promise<string|undefined>} */
-async function filterOfGroup(tenant, { by, key }) {
-  if (!by || key === undefined) return by ? undefined : '';
+/** Filters of the API that together find the schedules of a load; [] if there are none. @param {string} tenant @param {Pick<Load, 'by'|'key'>} load @returns {Promise<string[]>} */
+async function filtersOfGroup(tenant, { by, key }) {
+  if (!by) return [''];
+  if (key === undefined) return [];
   // An event under several policies is in the group of the first one, but each of them finds it.
-  if (by === 'policy') return `policy = ${quoted(key)}`;
+  if (by === 'policy') return [`policy = ${quoted(key)}`];
   // The API has no filter of endpoints.
   const [kind, endpoint] = targetOf(key);
   const schedules = await getAll(`/v1/tenants/${tenant}/schedules`, 'schedules', { filter: `state = ENABLED AND target = ${kind}` }, SCHEDULES_MAX);
-  const names = schedules.filter((/** @type {any} */ s) => isAt(s.target, placeOf(endpoint))).map((/** @type {any} */ s) => `name = ${quoted(idOf(s.name))}`);
-  const filter = names.join(' OR ');
-  return filter && filter.length <= FILTER_MAX ? filter : undefined;
+  /** @type {string[]} */
+  const filters = [];
+  for (const { name, target } of schedules) {
+    if (!isAt(target, placeOf(endpoint))) continue;
+    const last = filters.at(-1) ?? '';
+    const own = `name = ${quoted(idOf(name))}`;
+    if (last && last.length + own.length < FILTER_MAX) filters[filters.length - 1] = `${last} OR ${own}`;
+    else filters.push(own);
+  }
+  return filters.length > FILTERS_MAX ? [] : filters;
+}
+
+/** What fires in a minute. @param {string} tenant @param {number} time @param {string} filter @param {AbortSignal} signal @returns {Promise<{scheduleCount: number, sources: any[]}>} */
+async function firing(tenant, time, filter, signal) {
+  const found = await get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: time > Date.now() ? new Date(time).toISOString() : '', duration: '60s', filter }, signal);
+  const scheduleCount = Number(found.scheduleCount ?? 0);
+  if (scheduleCount !== 1) return { scheduleCount, sources: found.busyMinutes?.[0]?.sources ?? [] };
+  // The server names only schedules that meet. One alone is found if this is its next time.
+  const [from, until] = [time, time + 60000].map((each) => `"${new Date(each).toISOString()}"`);
+  const { schedules = [] } = await get(`/v1/tenants/${tenant}/schedules`, { filter: `${filter && `(${filter}) AND `}state = ENABLED AND next_time >= ${from} AND next_time < ${until}`, pageSize: 1 }, signal);
+  return { scheduleCount, sources: schedules.map((/** @type {any} */ each) => ({ schedule: each.name, eventCount: found.eventCount })) };
 }
 
 /** The minute with the fewest events near one. @param {Load} load @param {number} at */
@@ -95,20 +116,13 @@ function quietNear({ minutes }, at) {
 function FieldLoad({ tenant, time, load, title = '' }) {
   const { by, key, start, minutes } = load;
   const { data, error, reload } = useData(async (signal) => {
-    const filter = await filterOfGroup(tenant, load);
-    if (filter === undefined) return {};
-    const found = await get(`/v1/tenants/${tenant}/schedules:forecastLoad`, { startTime: time > Date.now() ? new Date(time).toISOString() : '', duration: '60s', filter }, signal);
-    if (Number(found.scheduleCount) !== 1) return found;
-    // The server names only schedules that meet. One alone is found if this is its next time.
-    const [from, until] = [time, time + 60000].map((each) => `"${new Date(each).toISOString()}"`);
-    const { schedules } = await get(`/v1/tenants/${tenant}/schedules`, { filter: `${filter && `(${filter}) AND `}state = ENABLED AND next_time >= ${from} AND next_time < ${until}`, pageSize: 1 }, signal);
-    return schedules?.[0] ? { busyMinutes: [{ sources: [{ schedule: schedules[0].name, eventCount: minutes[(time - start) / 60000] }] }] } : found;
+    const parts = await Promise.all((await filtersOfGroup(tenant, load)).map((filter) => firing(tenant, time, filter, signal)));
+    return { scheduleCount: parts.reduce((sum, part) => sum + part.scheduleCount, 0), sources: parts.flatMap(({ sources }) => sources).sort((one, other) => other.eventCount - one.eventCount).slice(0, SOURCES_MAX) };
   }, [tenant, time, by, key]);
   if (!data) return error ? html`<${Failure} error=${error} retry=${reload} />` : html`<${Loading} />`;
-  const minute = data.busyMinutes?.[0];
   const at = (time - start) / 60000;
   const near = [at, quietNear(load, at)].map((i) => ({ time: start + i * 60000, eventCount: minutes[i] }));
-  return html`<p>${title}${clockText(time)}: ${minute ? html`<${Sources} tenant=${tenant} minute=${minute} />` : `${counted(minutes[at], 'event')}${Number(data.scheduleCount) > 0 ? ` of ${counted(data.scheduleCount, 'schedule')}` : ''}`}.</p>${by ? nearText(near) : html`<${LoadNear} tenant=${tenant} time=${new Date(time).toISOString()} />`}`;
+  return html`<p>${title}${clockText(time)}: ${data.sources.length ? html`<${Sources} tenant=${tenant} minute=${data} />` : `${counted(minutes[at], 'event')}${data.scheduleCount > 0 ? ` of ${counted(data.scheduleCount, 'schedule')}` : ''}`}.</p>${by ? nearText(near) : html`<${LoadNear} tenant=${tenant} time=${new Date(time).toISOString()} />`}`;
 }
 
 /** @param {{tenant: string, load: Load}} props */
@@ -169,9 +183,10 @@ function Groups({ start, groups, by, to }) {
 export function LoadMap({ tenant, query, only }) {
   const by = only ? 'target' : ['policy', 'target'].find((known) => known === query.get('by')) ?? '';
   const { data: fresh, error, reload } = useData(async (signal) => {
-    const filter = only && (await filterOfGroup(tenant, { by, key: only }));
-    const answer = await get(`/v1/tenants/${tenant}/schedules:forecastLoad`, filter ? { filter } : { groupBy: by }, signal);
-    return { ...answer, by, ...(filter ? { groups: [{ ...answer, key: only }] } : {}) };
+    const [filter, more] = only ? await filtersOfGroup(tenant, { by, key: only }) : [];
+    const own = filter && !more;
+    const answer = await get(`/v1/tenants/${tenant}/schedules:forecastLoad`, own ? { filter } : { groupBy: by }, signal);
+    return { ...answer, by, ...(own ? { groups: [{ ...answer, key: only }] } : {}) };
   }, [tenant, by, only], EVERY_MS);
   // The map before stays until the next one is there, so that the page keeps its height.
   const before = useRef(fresh);
@@ -189,6 +204,8 @@ export function LoadMap({ tenant, query, only }) {
   const load = { by: group ? grouped : '', key: group?.own, start, minutes };
   const to = (/** @type {any} */ each) => address(tenant, [], { ...Object.fromEntries(query), group: each.id });
   const schedules = shown && counted(shown.scheduleCount ?? 0, 'schedule');
+  const most = Math.max(0, ...minutes);
+  const peak = start + minutes.indexOf(most) * 60000;
   const soon = data && `next_time < "${new Date(start + minutes.length * 60000).toISOString()}"`; // exactly those that fire
   const list = () => {
     if (!group) return address(tenant, ['schedules'], { q: soon, state: 'ENABLED' });
@@ -199,8 +216,8 @@ export function LoadMap({ tenant, query, only }) {
     ${!only && html`<div class="filters"><${Select} path="load.by" label="Group by" value=${by} options=${[['', 'Nothing'], ['policy', 'Policy'], ['target', 'Target']]} set=${(/** @type {string} */ next) => setQuery({ by: next, group: '' })} error=${null} />
       ${groups.length > 0 && html`<${Select} path="load.group" label=${grouped === 'policy' ? 'Policy' : 'Target'} value=${group?.id ?? ''} options=${[['', 'All'], ...groups.map((/** @type {any} */ each) => [each.id, `${each.name}: ${count(each.eventCount)}`])]} set=${(/** @type {string} */ next) => setQuery({ group: next })} error=${null} />`}</div>`}
     ${error && !data && html`<${Failure} error=${error} retry=${reload} />`}${!data && !error && html`<${Loading} />`}
-    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of ${group && group.own === undefined ? schedules : html`<${Link} to=${list()}>${schedules}<//>`}${group && html` of ${group.key ? `the ${grouped} ` : ''}${grouped === 'policy' && group.key ? html`<${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>` : group.name}`}, as their definitions say. One-off events and retries are not in it.${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: <${Sources} tenant=${tenant} minute=${busy} />.`}</p>${busy && html`<${LoadNear} tenant=${tenant} time=${busy.time} />`}
-      ${group && html`<${FieldLoad} tenant=${tenant} time=${start + minutes.indexOf(Math.max(...minutes)) * 60000} load=${load} title=${`The busiest minute of ${group.name} is `} />`}
+    ${data && (Number(shown.eventCount ?? 0) > 0 ? html`<p class="muted">${counted(shown.eventCount, 'event')} of ${group && group.own === undefined ? schedules : html`<${Link} to=${list()}>${schedules}<//>`}${group && html` of ${group.key ? `the ${grouped} ` : ''}${grouped === 'policy' && group.key ? html`<${Link} to=${address(tenant, ['policies', group.key])}>${group.key}<//>` : group.name}`}, as their definitions say. One-off events and retries are not in it.${!group && Date.parse(busy?.time) !== peak && ` The busiest minute is ${clockText(peak)}: ${counted(most, 'event')}.`}${busy && html` The busiest minute in which several schedules meet is ${clockText(busy.time)}: <${Sources} tenant=${tenant} minute=${busy} />.`}</p>${busy && html`<${LoadNear} tenant=${tenant} time=${busy.time} />`}
+      ${group && html`<${FieldLoad} tenant=${tenant} time=${peak} load=${load} title=${`The busiest minute of ${group.name} is `} />`}
       ${groups.length > 0 && !group ? html`<${Groups} start=${start} groups=${groups} by=${grouped} to=${to} />` : html`<${Hours} tenant=${tenant} load=${load} />`}` : html`<div class="empty">No schedule fires within 24 hours.</div>`)}</section>`;
 }
 
