@@ -66,6 +66,6 @@ export function Target({ tenant, id, query }) {
     ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', kindText(t.transport)], ['Schedules', html`<${Link} to=${schedulesAt(tenant, t.transport, t.endpoint ?? '')}>Those that send to it<//>`], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
       ['Delivered in the last minute', `${deliveredPerSecond(t).toFixed(1)} per second`], ['Failures in the last minute', failuresText(t)], ['Last error', t.lastError && html`<span class="error">${t.lastError}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>`]]} /></section>`
       : error.status === 404 ? html`<p class="muted">No event went to it in the last minutes.</p>` : html`<${Failure} error=${error} retry=${reload} />`}
-    ${t && html`<${LoadMap} tenant=${tenant} query=${query} only=${`${t.transport}:${t.endpoint ?? ''}`} />`}
-    <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {any} */ points, /** @type {any} */ range) => charts(points, range)}<//>`;
+    <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {any} */ points, /** @type {any} */ range) => charts(points, range)}<//>
+    ${t && html`<${LoadMap} tenant=${tenant} query=${query} only=${`${t.transport}:${t.endpoint ?? ''}`} />`}`;
 }
