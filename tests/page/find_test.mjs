@@ -199,6 +199,30 @@ test('schedules are sorted by name, next time, last run and failures', { timeout
   await page.context().close();
 });
 
+test('schedules are found by where they send to', { timeout: 60000 }, async () => {
+  const at = (uri) => ({ cron: '0 0 1 1 *', target: { http: { uri } } });
+  for (const [id, uri] of [['to-orders', 'http://shop.example:781/orders'], ['to-bills', 'http://shop.example:781/bills?now'], ['to-other-port', 'http://shop.example:7811/'], ['to-another', 'https://shop.example.org/']]) await platform.schedule(id, at(uri));
+  const page = await openPage(browser, platform, { where: '/ui/default/schedules' });
+  const shown = async (text, names) => {
+    await page.getByLabel('Find', { exact: true }).fill(text);
+    await page.keyboard.press('Enter');
+    await until(async () => (await page.getByRole('table').locator('tbody tr').evaluateAll((rows) => rows.map((row) => row.querySelector('a').textContent).join())) === names, `${text} finds ${names}`);
+  };
+  await shown('shop.example:781', 'to-bills,to-orders,to-other-port');
+  await shown('http://shop.example:781', 'to-bills,to-orders');
+  await shown('http://shop.example:781 name:orders', 'to-orders');
+  await shown('http://shop.example:781 bills', 'to-bills');
+  // What is done to all that match is done to these.
+  await page.getByText('All that match:').waitFor();
+  await page.getByRole('button', { name: 'Pause…' }).click();
+  await page.getByRole('dialog').getByText('Pause: 1 schedule?').waitFor();
+  await page.keyboard.press('Escape');
+  await shown('shop.example:1', '');
+  await page.getByText('No schedule matches.').waitFor();
+  page.check();
+  await page.context().close();
+});
+
 test('of more schedules than it reads, the list says that it sorted the first', { timeout: 120000 }, async () => {
   await fill('many', 'm', 10050, (i) => ({ cron: i === 10020 ? '*/5 * * * *' : '0 0 1 1 *' }));
   const page = await openPage(browser, platform, { where: '/ui/many/schedules?sort=next' });

@@ -402,11 +402,32 @@ test('a field of a group has only what that group fires, and its own quiet minut
   await grid.getByText(/^\d\d:07: soft 4, softer 3\.$/).waitFor();
   await grid.getByText(/^\d\d:07 has 7 events, \d\d:06 has 0\.$/).waitFor();
   assert.equal(await grid.getByRole('link', { name: 'plain' }).count(), 0);
+  // The sentence above the map is about the group, and its number leads to the group's schedules.
+  await page.getByText(/^168 events of 2 schedules of the policy gentle, /).waitFor();
+  await page.getByText(/^The busiest minute of gentle is \d\d:07: soft 4, softer 3\.$/).waitFor();
+  await page.getByRole('link', { name: '2 schedules' }).click();
+  const listed = async () => (await page.getByRole('table').locator('tbody tr').evaluateAll((rows) => rows.map((row) => row.querySelector('a').textContent))).join();
+  await until(async () => (await listed()) === 'soft,softer', 'the schedules of the policy');
   await choose('policy', '-', 60);
   await grid.getByText(/^\d\d:07: 30 events of 1 schedule\.$/).waitFor();
   // Another port is another target.
   await choose('target', 'http:http://127.0.0.1:9', 60);
   await grid.getByText(/^\d\d:07: 30 events of 1 schedule\.$/).waitFor();
+  await page.getByText(/^The busiest minute of http:\/\/127\.0\.0\.1:9 is \d\d:0[78]: plain 30\.$/).waitFor();
+  // Other choices leave the place that one looks at.
+  const top = await page.evaluate(() => scrollY);
+  assert.ok(top > 300, `${top}`);
+  await page.getByLabel('Group by').selectOption('policy');
+  await page.getByRole('table', { name: 'Events of the next 24 hours, by policy' }).waitFor();
+  assert.ok(await page.evaluate((before) => scrollY === Math.min(before, document.documentElement.scrollHeight - innerHeight), top), 'the page stays where it is');
+  await page.getByLabel('Group by').selectOption('target');
+  await page.getByRole('table', { name: 'Events of the next 24 hours, by target' }).waitFor();
+  // A click on a group's picture opens its hours.
+  await page.getByRole('row').filter({ has: page.getByRole('link', { name: 'http://127.0.0.1:9', exact: true }) }).locator('svg').click();
+  await page.getByText(/^1,440 events of 1 schedule of the target http:\/\/127\.0\.0\.1:9, /).waitFor();
+  assert.notEqual(await page.evaluate(() => scrollY), 0);
+  await page.getByRole('link', { name: '1 schedule' }).click();
+  await until(async () => (await listed()) === 'plain', 'the schedules of the target');
   page.check();
   await page.context().close();
 });

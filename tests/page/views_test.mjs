@@ -267,6 +267,31 @@ test('colours and times can be chosen, and stay', async () => {
   await page.context().close();
 });
 
+test('a target stays in trouble while nothing was sent to it after it failed', { timeout: 60000 }, async () => {
+  const page = await openPage(browser, platform, { where: '/ui/default/keys' });
+  const quiet = (id) => ({ name: `tenants/default/targets/${id}`, transport: 'http', endpoint: `https://${id}.example`, state: 'CLOSED', lastError: 'HTTP 503', lastErrorTime: new Date(Date.now() - 300000).toISOString() });
+  await page.context().route(/\/targets\?/, (route) => route.fulfill({ json: { targets: [quiet('fell-silent'), quiet('recovered'), { name: 'tenants/default/targets/never', transport: 'http', endpoint: 'https://never.example', state: 'CLOSED' }] } }));
+  let calls = 0;
+  await page.context().route(/\/statistics\?.*targets/, (route) => {
+    calls++;
+    const step = (minutes, attemptCount, errorCount) => ({ startTime: new Date(Date.now() - minutes * 60000).toISOString(), attemptCount, errorCount });
+    const silent = decodeURIComponent(route.request().url()).includes('fell-silent');
+    return route.fulfill({ json: { step: '60s', statistics: [step(6, '5', '0'), step(5, '3', '3'), silent ? step(4) : step(4, '1', '0'), step(3)] } });
+  });
+  await page.goto(`${platform.origin}/ui/default`);
+  const table = page.getByRole('table', { name: 'Targets in trouble' });
+  await table.getByText('https://fell-silent.example').waitFor();
+  await table.getByText('Failed last').waitFor();
+  assert.equal(await table.locator('tbody tr').count(), 1);
+  // Columns that no row has are left out.
+  assert.deepEqual(await table.getByRole('columnheader').allTextContents(), ['Endpoint', 'State', 'Under way', 'Per second', 'Failures', 'Last error']);
+  // The answer is known until something is sent again.
+  await page.waitForResponse(/\/targets\?/);
+  assert.equal(calls, 2);
+  page.check();
+  await page.context().close();
+});
+
 test('an event at a target that is down says so', { timeout: 90000 }, async () => {
   const event = { target: { http: { uri: 'http://127.0.0.1:9/down' } } }; // nothing listens there
   await platform.api('POST', '/tenants/default/events:batchCreate', { requests: Array(20).fill({ event }) });
@@ -296,12 +321,12 @@ test('a run with a window says how it keeps to it, and has a report', { timeout:
   const main = page.locator('main');
   await main.getByText(/^On track, closes/).waitFor();
   const report = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Report' }) });
-  await report.getByText('5 events Send them again').waitFor();
+  await report.getByText('5 events Redrive').waitFor();
   await report.getByText('0 events', { exact: true }).waitFor();
   assert.equal(await report.getByRole('listitem').count(), 5);
   assert.deepEqual(await axe(page), []);
-  await report.getByRole('button', { name: 'Send them again' }).click();
-  await page.getByRole('dialog').getByText('Send 5 failed events again?').waitFor();
+  await report.getByRole('button', { name: 'Redrive' }).click();
+  await page.getByRole('dialog').getByText('Redrive 5 failed events?').waitFor();
   await page.keyboard.press('Escape');
   await report.getByRole('link').first().click();
   await main.getByText('the disk is full').first().waitFor();

@@ -7,7 +7,7 @@ import { Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Attempts, addressOf, OperationProgress, redriveLetter } from '../parts/runs.js';
+import { Attempts, addressOf, OperationProgress, REDRIVE, redriveLetter, ROUND } from '../parts/runs.js';
 import { agoText, clockText, count, counted, durationText, idOf, shortText, shownBytes, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 
@@ -83,11 +83,14 @@ function Group({ tenant, group, start, end, redrive }) {
   const [open, setOpen] = useState(false);
   const name = group.schedule ? idOf(group.schedule) : 'One-off events';
   const list = address(tenant, ['dead-letters'], { group: group.filter });
+  // A group has "#" for digits; people look for the error itself.
+  const { data: last } = useData((signal) => (group.error.includes('#') ? get(`/v1/${group.latest}`, {}, signal) : Promise.resolve({})), [group.schedule, group.error], 15000);
+  const error = shortText(last?.reason ?? group.error, 200);
   return html`<li>
-    <div class="words"><strong>${group.schedule ? html`<${Link} to=${address(tenant, ['schedules', name])}>${name}<//>` : name}</strong> <span class="error">${group.error}</span></div>
+    <div class="words"><strong>${group.schedule ? html`<${Link} to=${address(tenant, ['schedules', name])}>${name}<//>` : name}</strong> <span class="error">${error}</span></div>
     <${Spark} group=${group} start=${start} end=${end} />
-    <div><${Link} to=${list} aria-label=${`${counted(group.count, 'event')} of ${name}: ${group.error}`}>${counted(group.count, 'event')}<//> <small>last <time datetime=${group.lastTime} title=${timeText(group.lastTime)}>${agoText(group.lastTime)}</time></small></div>
-    ${can('OPERATOR') && html`<div class="buttons"><button aria-label=${`Redrive ${count(group.count)} of ${name}: ${group.error}`} onClick=${() => redrive(group.filter, 'These are all dead letters of the group.')}>Redrive ${count(group.count)}</button></div>`}
+    <div><${Link} to=${list} aria-label=${`${counted(group.count, 'event')} of ${name}: ${error}`}>${counted(group.count, 'event')}<//> <small>last <time datetime=${group.lastTime} title=${timeText(group.lastTime)}>${agoText(group.lastTime)}</time></small></div>
+    ${can('OPERATOR') && html`<div class="buttons"><button title=${REDRIVE} aria-label=${`Redrive ${count(group.count)} of ${name}: ${error}`} onClick=${() => redrive(group.filter, 'These are all dead letters of the group.')}>Redrive ${count(group.count)}</button></div>`}
     ${group.schedule && html`<details onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}><summary>What changed before it began to fail?</summary>${open && html`<${WhatChanged} group=${group} />`}</details>`}</li>`;
 }
 
@@ -122,7 +125,7 @@ export function DeadLetters({ tenant, query }) {
     const counted_ = await act('', () => post(`${parent}/deadLetters:redrive`, { filter, validateOnly: true }));
     if (!counted_) return;
     const total = counted_.totalCount ?? 0;
-    const values = await ask({ title: `Send ${counted(total, 'event')} again?`, text: what, action: `Redrive ${count(total)}`, fields: [{ name: 'rate', label: 'Events per second (optional)', type: 'number', hint: 'Empty: as fast as possible.' }] });
+    const values = await ask({ title: `Redrive ${counted(total, 'event')}?`, text: `${what} ${ROUND}`, action: `Redrive ${count(total)}`, fields: [{ name: 'rate', label: 'Events per second (optional)', type: 'number', hint: 'Empty: as fast as possible.' }] });
     if (!values) return;
     const operation = await act('The redrive has begun.', () => post(`${parent}/deadLetters:redrive`, { filter, ...(values.rate ? { maxPerSecond: Number(values.rate) } : {}) }));
     if (operation) setBegun((before) => [operation.name, ...before]);
@@ -136,8 +139,8 @@ export function DeadLetters({ tenant, query }) {
     if (answer?.operation) setBegun([answer.operation.name, ...begun]);
   };
   const redriveSelected = async () => {
-    if (!(await ask({ title: `Send ${counted(selected.size, 'event')} again?`, text: 'Each keeps its id and gets a new round of attempts.', action: `Redrive ${selected.size}` }))) return;
-    await act(`${counted(selected.size, 'event')} will be sent again.`, async () => {
+    if (!(await ask({ title: `Redrive ${counted(selected.size, 'event')}?`, text: ROUND, action: `Redrive ${selected.size}` }))) return;
+    await act(`${counted(selected.size, 'event')} redriven.`, async () => {
       for (const name of selected) await post(`/v1/${name}:redrive`);
     });
     changed();
@@ -152,8 +155,8 @@ export function DeadLetters({ tenant, query }) {
   ];
   const operations = [...new Set([...begun, ...(running ?? []).map((/** @type {any} */ operation) => operation.name)])];
   return html`<${Head} title="Dead letters" note="Events that failed for good. They are kept until they are redriven, purged or collected.">
-      ${selected.size > 0 && html`<button class="primary" onClick=${redriveSelected}>Redrive ${selected.size} selected</button>`}
-      ${can('OPERATOR') && html`<button onClick=${() => redriveMatches(filter, filter ? 'These are all dead letters that match the filter now.' : 'These are all dead letters of the tenant.')}>Redrive all that match</button>`}
+      ${selected.size > 0 && html`<button class="primary" title=${REDRIVE} onClick=${redriveSelected}>Redrive ${selected.size} selected</button>`}
+      ${can('OPERATOR') && html`<button title=${REDRIVE} onClick=${() => redriveMatches(filter, filter ? 'These are all dead letters that match the filter now.' : 'These are all dead letters of the tenant.')}>Redrive all that match</button>`}
       ${can('EDITOR') && html`<button class="danger" onClick=${purgeMatches}>Purge all that match</button>`}<//>
     <${Filters} query=${query} hint="Part of the error, or schedule = nightly" fields=${[['within', 'Failed within', [['', 'Any time'], ['1', '1 hour'], ['24', '1 day'], ['48', '2 days'], ['168', '7 days']]]]} />
     ${query.get('group') ? html`<p class="note">The list has one group only: <code>${query.get('group')}</code> <${Link} to=${address(tenant, ['dead-letters'])}>Show all dead letters<//></p>`
@@ -170,7 +173,7 @@ export function DeadLetter({ tenant, id }) {
   if (error && !d) return html`<${Failure} error=${error} retry=${reload} whole />`;
   if (!d) return html`<${Loading} />`;
   return html`<${Head} title="Dead letter" above=${html`<${Link} to=${address(tenant, ['dead-letters'])}>Dead letters<//>`}>
-      ${can('OPERATOR') && html`<button class="primary" onClick=${() => redriveLetter(d, reload)}>Redrive</button>`}<//>
+      ${can('OPERATOR') && html`<button class="primary" title=${REDRIVE} onClick=${() => redriveLetter(d, reload)}>Redrive</button>`}<//>
     <section class="card"><${Facts} items=${[['Error', html`<span class="error">${d.reason}</span>`], ['Event', html`<${Link} to=${addressOf(d.event)}>${d.event}<//>`], ['Id at the consumer', html`<code>${d.eventId}</code>`],
       ['Failed', html`<${Time} value=${d.createTime} />`], ['Due', html`<${Time} value=${d.dueTime} />`], ['Attempts', count(d.attempts)], ['Redriven', Number(d.redriveCount) > 0 && counted(d.redriveCount, 'time')],
       ['Policy', d.policy && html`<${Link} to=${addressOf(d.policy)}>${idOf(d.policy)}<//>`], ['Kept until', html`<${Time} value=${d.expireTime} />`]]} /></section>

@@ -7,7 +7,7 @@ import { Badges, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.
 import { act, ask } from '../parts/dialog.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Attempts, addressOf, deliveredId, redriveEvent } from '../parts/runs.js';
+import { Attempts, addressOf, deliveredId, REDRIVE, redriveEvent } from '../parts/runs.js';
 import { agoText, count, counted, exactText, idOf, isoOfInput, pathText, shortText, shownBytes, targetText, Time, timeText, zone } from '../parts/format.js';
 import { eventStates } from '../parts/state.js';
 import { Filters } from './schedules.js';
@@ -65,7 +65,7 @@ export function EventPage({ tenant, name }) {
     ? html`<${Link} to=${address(tenant, ['schedules', schedule])}>${schedule}<//> / <${Link} to=${address(tenant, ['schedules', schedule, 'runs', occurrence])}>Run<//>`
     : html`<${Link} to=${address(tenant, ['events'])}>Events<//>`;
   return html`<${Head} title=${`Event ${idOf(name)}`} above=${above}>
-      ${can('OPERATOR') && e.outcome === 'FAILED' && html`<button onClick=${() => redriveEvent(e, changed)}>Redrive</button>`}
+      ${can('OPERATOR') && e.outcome === 'FAILED' && html`<button title=${REDRIVE} onClick=${() => redriveEvent(e, changed)}>Redrive</button>`}
       ${can('OPERATOR') && !ofRun && e.state === 'PENDING' && html`<button onClick=${cancel}>Cancel</button>`}<//>
     <section class="card"><${Facts} items=${[
       ['State', html`<${Badges} of=${eventStates(e, why.gates)} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why.summary], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],

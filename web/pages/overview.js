@@ -3,7 +3,7 @@
 import { html, useRef } from '../parts/view.js';
 import { address, Link } from '../parts/router.js';
 import { get, getAll } from '../parts/api.js';
-import { isOperatorOfAll, session } from '../parts/session.js';
+import { isOperatorOfAll } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { turns, useData } from '../parts/data.js';
 import { Rows } from '../parts/table.js';
@@ -11,7 +11,7 @@ import { Chart } from '../parts/chart.js';
 import { LoadMap } from '../parts/load_map.js';
 import { Pictures, readStatistics, stepText } from '../parts/statistics.js';
 import { addressOf, LastBadge } from '../parts/runs.js';
-import { agoText, clockText, count, counted, durationText, idOf, secondsOf, timeText, whenText } from '../parts/format.js';
+import { agoText, clockText, count, counted, durationText, idOf, secondsOf, shortText, timeText, When } from '../parts/format.js';
 import { CLOCK_HELD, inTrouble, replicaState, storeState } from '../parts/state.js';
 import { deliveredPerSecond, targetColumns } from './targets.js';
 
@@ -24,37 +24,6 @@ const atLeast = (rows, next) => `${count(rows?.length ?? 0)}${next ? '+' : ''}`;
 /** @param {{title: string, value: any, note?: any, tone?: string, to?: string}} props */
 const Tile = ({ title, value, note, tone, to }) => html`<section class=${`tile ${tone ?? ''}`}><h2>${title}</h2><p class="figure">${to ? html`<${Link} to=${to} aria-label=${`${title}: ${value}`}>${value}<//>` : value}</p><p class="muted">${note}</p></section>`;
 
-/** A histogram of this process's metrics: [[bound, count below it]…]. @param {string} text @param {string} name */
-export function histogram(text, name) {
-  /** @type {Map<number, number>} */
-  const buckets = new Map();
-  for (const line of text.split('\n')) {
-    const found = line.startsWith(`${name}_bucket`) && /le="([^"]+)"\} (\S+)/.exec(line);
-    if (found) buckets.set(found[1] === '+Inf' ? Infinity : Number(found[1]), (buckets.get(found[1] === '+Inf' ? Infinity : Number(found[1])) ?? 0) + Number(found[2]));
-  }
-  return [...buckets].sort((a, b) => a[0] - b[0]);
-}
-/** The bound that 99 of 100 stay below, between two readings. @param {[number, number][]} before @param {[number, number][]} now */
-export function p99(before, now) {
-  const all = (now.at(-1)?.[1] ?? 0) - (before.at(-1)?.[1] ?? 0);
-  if (all <= 0) return null;
-  const earlier = new Map(before);
-  return now.find(([bound, n]) => n - (earlier.get(bound) ?? 0) >= all * 0.99)?.[0] ?? null;
-}
-
-/** Lateness of this process's deliveries since the view began; only where master and handler are one process. */
-function Lateness() {
-  const first = useRef(/** @type {[number, number][]|null} */ (null));
-  const { data } = useData(async (signal) => {
-    const text = await (await fetch('/metrics', { signal })).text();
-    const now = histogram(text, 'escapement_handler_lateness_seconds');
-    first.current ??= now;
-    return { now, bound: p99(first.current, now) ?? p99([], now), whole: p99(first.current, now) === null };
-  }, ['metrics'], 5000);
-  if (!data?.now.length || data.bound === null) return null;
-  return html`<${Tile} title="Lateness" value=${data.bound === Infinity ? `> ${durationText(data.now.at(-2)?.[0] ?? 0)}` : `≤ ${durationText(data.bound)}`} note=${`99 of 100 deliveries, ${data.whole ? 'since the process began' : 'since this view began'}`} />`;
-}
-
 /** @param {{tenant: string, query: URLSearchParams}} props */
 export function Overview({ tenant, query }) {
   const path = `/v1/tenants/${tenant}`;
@@ -63,7 +32,16 @@ export function Overview({ tenant, query }) {
     const page = await get(`${path}/schedules`, { pageSize: SOME, filter: `next_time < "${until}"` }, signal);
     return { rows: (page.schedules ?? []).sort((/** @type {any} */ a, /** @type {any} */ b) => a.nextTime.localeCompare(b.nextTime)), next: page.nextPageToken };
   }, [tenant], 15000);
-  const { data: targets } = useData(() => getAll(`${path}/targets`, 'targets'), [tenant], 5000);
+  const quiet = useRef(/** @type {Map<string, Promise<boolean>>} */ (new Map())).current;
+  const { data: targets } = useData(async (signal) => {
+    const found = await getAll(`${path}/targets`, 'targets');
+    for (const target of found) {
+      if (Number(target.attemptCount) || !target.lastErrorTime) quiet.delete(target.name);
+      else if (!quiet.has(target.name)) quiet.set(target.name, inTurn(() => failedLast(tenant, target.name), signal).catch(() => false));
+      target.failedLast = await quiet.get(target.name);
+    }
+    return found;
+  }, [tenant], 5000);
   const { data: backlog } = useData((signal) => get(`${path}/events`, { pageSize: SOME, filter: `due_time < "${new Date().toISOString()}"` }, signal), [tenant], 5000);
   const { data: waiting } = useData(async (signal) => {
     const page = await get(`${path}/policies`, { pageSize: POLICIES_MAX }, signal);
@@ -82,12 +60,19 @@ export function Overview({ tenant, query }) {
   const perSecond = (targets ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ t) => sum + deliveredPerSecond(t), 0);
   // Listed by their next attempts: one that waits for a retry may have been due before the first of them.
   const overdue = (backlog?.events ?? []).toSorted((/** @type {any} */ a, /** @type {any} */ b) => Date.parse(a.dueTime) - Date.parse(b.dueTime));
+  /** The newest dead letter of each schedule or one-off event, and how many there are. @type {Map<string, any>} */
+  const failed = new Map();
+  for (const letter of dead?.deadLetters ?? []) {
+    const name = letter.schedule || letter.event;
+    const { number = 0, newest = letter } = failed.get(name) ?? {};
+    failed.set(name, { newest, number: number + 1 });
+  }
   const sinceDue = (/** @type {string} */ time) => `the first was due ${durationText((Date.now() - Date.parse(time)) / 1000)} ago`;
   const toneOf = (/** @type {string|undefined} */ time) => (time && Date.now() - Date.parse(time) > 60000 ? 'warn' : '');
   const columns = [
     { title: 'Next', cell: (/** @type {any} */ s) => html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` },
     { title: 'Schedule', size: 22, cell: (/** @type {any} */ s) => html`<${Link} class="cell" to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>` },
-    { title: 'When', wide: true, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code>` },
+    { title: 'When', wide: true, cell: (/** @type {any} */ s) => html`<${When} of=${s} />` },
     { title: 'Events', number: true, cell: (/** @type {any} */ s) => count(s.eventCount ?? 1) },
     { title: 'Last', cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} />` },
   ];
@@ -97,13 +82,13 @@ export function Overview({ tenant, query }) {
       <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'], { q: `due_time < "${new Date().toISOString()}"` })} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue.length ? sinceDue(overdue[0].dueTime) : 'no one-off event waits behind its time')} tone=${toneOf(overdue[0]?.dueTime)} />
       ${waiting && waiting.policies > 0 && html`<${Tile} title="Waiting for tokens" to=${address(tenant, ['policies'])} value=${`${count(waiting.number)}${waiting.more ? '+' : ''}`} note=${waiting.first ? `events of policies; ${sinceDue(waiting.first)}` : 'no event waits for its policy'} tone=${toneOf(waiting.first)} />`}
       <${Tile} title="Delivered" to=${address(tenant, ['targets'])} value=${targets ? `${perSecond.toFixed(1)}/s` : '…'} note="by handlers, over the last minute" />
-      ${!session.tenant && html`<${Lateness} />`}
       <${Tile} title="Dead letters of a day" to=${address(tenant, ['dead-letters'], { within: '24' })} value=${dead ? atLeast(dead.deadLetters, dead.nextPageToken) : '…'} tone=${dead?.deadLetters?.length ? 'bad' : ''} note=${dead?.deadLetters?.length ? `the last ${agoText(dead.deadLetters[0].createTime)}` : dead && 'nothing failed for good'} />
       <${Tile} title="Targets in trouble" to=${address(tenant, ['targets'])} value=${targets ? count(trouble.length) : '…'} tone=${trouble.length ? 'bad' : ''} note=${targets && html`of <${Link} to=${address(tenant, ['targets'])}>${counted(targets.length, 'target')}<//> in use`} /></div>
     ${/* The calls of the figures above go first. */ (soon || error) && html`<${Pictures} tenant=${tenant} query=${query}>${(/** @type {Point[]} */ points, /** @type {Range} */ range) => html`<${Outcomes} tenant=${tenant} points=${points} range=${range} />
       ${waiting && waiting.policies > 0 && html`<${Backlog} tenant=${tenant} policies=${waiting.usages.map((u) => u.policy.name)} points=${points} range=${range} />`}`}<//>`}
     <${Waiting} tenant=${tenant} usages=${waiting?.usages} />
     ${trouble.length > 0 && html`<h2>Targets in trouble</h2><${Rows} rows=${trouble} columns=${targetColumns} caption="Targets in trouble" rowId=${(/** @type {any} */ t) => t.name} />`}
+    ${failed.size > 0 && html`<h2>Failed for good within a day</h2><ul class="plain card">${[...failed].slice(0, 10).map(([name, { newest, number }]) => html`<li key=${name}><${Link} to=${`${addressOf(name)}${newest.schedule ? '/runs/last?outcome=FAILED' : ''}`}>${idOf(name)}<//> ${counted(number, 'event')}, the last ${agoText(newest.createTime)} <span class="error">${shortText(newest.reason, 200)}</span></li>`)}</ul>`}
     ${overdue.length > 0 && html`<h2>Overdue one-off events</h2><ul class="plain card">${overdue.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${addressOf(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)}${e.policy && html`, under the policy <${Link} to=${addressOf(e.policy)}>${idOf(e.policy)}<//>`} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
     <h2>Due within an hour</h2>
     ${error && !soon && html`<${Failure} error=${error} retry=${reload} />`}${!soon && !error && html`<${Loading} />`}
@@ -115,6 +100,11 @@ export function Overview({ tenant, query }) {
 
 const sumOf = (/** @type {number[]} */ numbers) => numbers.reduce((sum, number) => sum + number, 0);
 const inTurn = turns(4);
+/** True if all of the last attempts failed that a target has had within an hour. @param {string} tenant @param {string} target */
+async function failedLast(tenant, target) {
+  const last = (await readStatistics(tenant, target, { seconds: 3600, step: 60 }))?.findLast(({ attempts }) => attempts > 0);
+  return last !== undefined && last.errors === last.attempts;
+}
 
 /** @typedef {import('../parts/statistics.js').Point} Point @typedef {import('../parts/statistics.js').Range} Range */
 

@@ -49,6 +49,7 @@ export function Run({ tenant, id, occurrence, query }) {
     { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
     { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => (e.completeTime ? html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` : '–') },
   ];
+  // The list is read after each reading of the run, so that both say the same.
   const totals = [['', 'All', run.eventCount], ['SUCCEEDED', 'Succeeded', run.succeededCount], ['FAILED', 'Failed', run.failedCount], ['EXPIRED', 'Expired', run.expiredCount], ['CANCELLED', 'Cancelled', run.cancelledCount], ['SKIPPED', 'Skipped', run.skippedCount]];
   return html`<${Head} title=${`Run of ${timeText(run.nominalTime)}`} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//> / <${Link} to=${address(tenant, ['schedules', id])}>${id}<//>`}>
       <${RunActions} run=${run} done=${changed} /><//>
@@ -63,7 +64,7 @@ export function Run({ tenant, id, occurrence, query }) {
     <h2>Events</h2>
     <div class="tabs" role="group" aria-label="Outcome">${totals.filter(([kind, , number]) => kind === '' || Number(number) || kind === outcome).map(([kind, title, number]) => html`<button key=${kind} aria-pressed=${outcome === kind ? 'true' : 'false'} onClick=${() => setQuery({ outcome: String(kind), at: '' })}>${title} <span class="muted">${count(number)}</span></button>`)}</div>
     ${run.state === 'ACTIVE' && html`<p class="muted">Listed are events that have ended or wait for a retry, and the only event of a run if its target is down.</p>`}
-    <${List} path=${`/v1/${name}/events`} field="events" query=${{ filter: outcome && `outcome=${outcome}` }} columns=${columns} caption="Events of the run" noun="events" every=${3000} refreshKey=${turn}
+    <${List} path=${`/v1/${name}/events`} field="events" query=${{ filter: outcome && `outcome=${outcome}` }} columns=${columns} caption="Events of the run" noun="events" every=${0} refreshKey=${run}
       empty=${run.state === 'UPCOMING' ? 'It is not due yet.' : run.state === 'ACTIVE' ? 'No event has ended yet. Events that wait or are being sent are not listed.' : 'No event matches.'} />`;
 }
 

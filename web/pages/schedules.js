@@ -12,9 +12,9 @@ import { SavedViews } from '../parts/saved.js';
 import { Choice } from '../parts/fields.js';
 import { RunBars } from '../parts/run_bars.js';
 import { LastBadge } from '../parts/runs.js';
-import { KIND_OPTIONS, targetWords } from '../parts/target_fields.js';
+import { isAt, KIND_OPTIONS, targetWords } from '../parts/target_fields.js';
 import { scheduleState } from '../parts/state.js';
-import { agoText, count, counted, idOf, pathText, shortText, timeText, whenText } from '../parts/format.js';
+import { agoText, count, counted, idOf, pathText, shortText, timeText, When } from '../parts/format.js';
 
 /** A text with one of these is a filter of the API. */
 const FILTER = /(^|[\s(])(labels[.:]|(name|display_name|state|time_zone|policy|calendar|target|create_time|update_time|next_time)\s*(!=|[=<>:]))/;
@@ -37,9 +37,12 @@ export function filterOfText(text) {
   return parts.join(' AND ');
 }
 
-/** The API's filter of the address. @param {URLSearchParams} query */
-export function filterOf(query) {
-  const parts = [filterOfText((query.get('q') ?? '').trim())];
+/** A text may begin with a place of targets: an origin, or a host with its port. */
+const PLACE = /^([^\s"=(]+:\/\/[^\s"]+|[\w.-]+:\d+[^\s"]*)(\s+|$)/;
+
+/** The API's filter of the address. @param {URLSearchParams} query @param {string} [text] what is to be found */
+export function filterOf(query, text = (query.get('q') ?? '').trim()) {
+  const parts = [filterOfText(text)];
   if (query.get('state')) parts.push(`state = ${query.get('state')}`);
   if (query.get('target')) parts.push(`target = ${query.get('target')}`);
   return parts.filter(Boolean).join(' AND ');
@@ -109,18 +112,21 @@ const ORDERS = {
 };
 
 /** The schedules that come first in an order, of the first `examined` by name. At most as many as a list has are kept. @param {string} path @param {string} filter
- * @param {string} order @param {number} examined @param {AbortSignal} signal */
-async function readSorted(path, filter, order, examined, signal) {
+ * @param {string} place '', or where their targets are @param {string} order @param {number} examined @param {AbortSignal} signal */
+async function readSorted(path, filter, place, order, examined, signal) {
   /** @type {{key: number, row: any}[]} */
   let best = [];
   let read = 0;
+  let total = 0;
   let pageToken = '';
   do {
-    const page = await get(path, { filter, pageSize: 1000, pageToken }, signal);
+    const page = await get(path, { filter, orderBy: order === '-name' ? 'name desc' : '', pageSize: 1000, pageToken }, signal);
     const rows = page.schedules ?? [];
     read += rows.length;
     for (const row of rows) {
-      const key = ORDERS[order].key(row);
+      if (!isAt(row.target, place)) continue;
+      total++;
+      const key = ORDERS[order]?.key(row) ?? 0;
       best.push({ key: Number.isNaN(key) ? Infinity : key, row });
     }
     if (best.length > 2 * LIST_ROWS_MAX || !page.nextPageToken || read >= examined) {
@@ -129,16 +135,16 @@ async function readSorted(path, filter, order, examined, signal) {
     }
     pageToken = page.nextPageToken ?? '';
   } while (pageToken && read < examined);
-  return { rows: best.map((each) => each.row), read, more: pageToken !== '' };
+  return { rows: best.map((each) => each.row), read, total, more: pageToken !== '' };
 }
 
-/** A list in an order that the server does not have. @param {{path: string, filter: string, order: string, columns: any[], empty: any, refreshKey: any, select?: Set<string>, onSelect: (id: string, on: boolean) => void}} props */
-function SortedList({ path, filter, order, columns, empty, refreshKey, select, onSelect }) {
+/** A list in an order, or of a place, that the server does not have. @param {{path: string, filter: string, place: string, order: string, columns: any[], empty: any, refreshKey: any, select?: Set<string>, onSelect: (id: string, on: boolean) => void}} props */
+function SortedList({ path, filter, place, order, columns, empty, refreshKey, select, onSelect }) {
   const [examined, setExamined] = useState(SORTED_STEP);
-  const { data, error, reload } = useData((signal) => readSorted(path, filter, order, examined, signal), [path, filter, order, examined, refreshKey], (found) => (found.read <= OFTEN_MAX ? 5000 : 0));
+  const { data, error, reload } = useData((signal) => readSorted(path, filter, place, order, examined, signal), [path, filter, place, order, examined, refreshKey], (found) => (found.read <= OFTEN_MAX ? 5000 : 0));
   // The rows stay while they are read again.
   const before = useRef({ of: '', data });
-  const of = JSON.stringify([path, filter, order]);
+  const of = JSON.stringify([path, filter, place, order]);
   if (data || before.current.of !== of) before.current = { of, data };
   const found = before.current.data;
   if (error && !found) return html`<${Failure} error=${error} retry=${reload} />`;
@@ -149,7 +155,7 @@ function SortedList({ path, filter, order, columns, empty, refreshKey, select, o
   return html`${found?.more && html`<p class="note">Sorted among the first ${count(found.read)} by name; there are more. ${found.read < SORTED_MAX ? html`<button disabled=${!data} onClick=${further}>${data ? `Sort up to ${count(SORTED_MAX)}` : 'Reading…'}</button>` : 'Search for fewer.'}</p>`}
     ${found && found.rows.length > 0 && html`<${Rows} rows=${found.rows} columns=${columns} caption="Schedules" rowId=${(/** @type {any} */ s) => s.name} select=${select} onSelect=${onSelect} />`}
     ${found && !found.rows.length && !found.more && html`<div class="empty">${empty}</div>`}
-    <p class="below" role="status">${!data && !error && html`<${Loading} text="Reading and sorting…" />`} ${found && html`${found.read > found.rows.length ? `The first ${count(found.rows.length)} of ${count(found.read)} schedules.` : `${counted(found.rows.length, 'schedule')}.`} `}
+    <p class="below" role="status">${!data && !error && html`<${Loading} text="Reading…" />`} ${found && html`${found.total > found.rows.length ? `The first ${count(found.rows.length)} of ${count(found.total)} schedules.` : `${counted(found.rows.length, 'schedule')}.`} `}
       ${found && found.read > OFTEN_MAX && html` <button disabled=${!data} onClick=${reload}>Read again</button>`}
       ${found && error && html` ${error.message} <button onClick=${reload}>Try again</button>`}</p>`;
 }
@@ -159,13 +165,15 @@ export function Schedules({ tenant, query }) {
   const [turn, setTurn] = useState(0);
   const [version, setVersion] = useState(0); // of the whole list: a change of many concerns more than the page that one looks at
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
-  const filter = filterOf(query);
+  const q = (query.get('q') ?? '').trim();
+  const [found = '', place = ''] = PLACE.exec(q) ?? [];
+  const filter = filterOf(query, q.slice(found.length));
   const order = query.get('sort') ?? '';
-  useEffect(() => setSelected(new Set()), [filter]);
+  useEffect(() => setSelected(new Set()), [filter, place]);
   const columns = [
     { title: 'Name', size: 17, cell: (/** @type {any} */ s) => html`<${Cell} to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>${s.displayName && html` <span class="muted">${s.displayName}</span>`}` },
     { title: 'State', size: 15.5, cell: (/** @type {any} */ s) => html`<${Badge} of=${scheduleState(s)} />` },
-    { title: 'When', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code> <span class="muted">${s.timeZone === 'UTC' ? '' : pathText(s.timeZone ?? '')}</span>` },
+    { title: 'When', wide: true, size: 14, cell: (/** @type {any} */ s) => html`<${When} of=${s} />` },
     { title: 'Next', wide: true, size: 10, cell: (/** @type {any} */ s) => (s.nextTime ? html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` : html`<span class="muted">${s.pauseReason || '–'}</span>`) },
     { title: 'Last', size: 14, cell: (/** @type {any} */ s) => html`<${LastBadge} schedule=${s} /> <span class="muted">${s.lastTime && agoText(s.lastTime)}</span>` },
     { title: 'Last 30 runs', wide: true, size: 11, cell: (/** @type {any} */ s) => html`<${RunBars} schedule=${s} />` },
@@ -176,21 +184,21 @@ export function Schedules({ tenant, query }) {
   const select = can('OPERATOR') ? selected : undefined;
   const onSelect = (/** @type {string} */ name, /** @type {boolean} */ on) => setSelected((before) => new Set(on ? [...before, name] : [...before].filter((each) => each !== name)));
   const path = `/v1/tenants/${tenant}/schedules`;
-  const empty = filter ? 'No schedule matches.' : html`There is no schedule yet. ${can('EDITOR') && html`<${Link} to=${address(tenant, ['new-schedule'])}>Make the first one<//>`}`;
+  const empty = filter || place ? 'No schedule matches.' : html`There is no schedule yet. ${can('EDITOR') && html`<${Link} to=${address(tenant, ['new-schedule'])}>Make the first one<//>`}`;
   const onEnd = () => {
     setSelected(new Set());
     setVersion((v) => v + 1);
   };
   return html`<${Head} title="Schedules">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-schedule'])}>New schedule<//>`}<//>
-    <${Filters} query=${query} hint="Part of a name, or a label: team=billing" fields=${[
+    <${Filters} query=${query} hint="Part of a name, a label (team=billing), or a target (example.org:443)" fields=${[
       ['state', 'State', [['', 'Any'], ['ENABLED', 'Enabled'], ['PAUSED', 'Paused'], ['FINISHED', 'Finished']]],
       ['target', 'Target', [['', 'Any'], ...KIND_OPTIONS]],
       ['sort', 'Sort by', [['', 'Name'], ['-name', 'Name, last first'], ...Object.entries(ORDERS).map(([value, { title }]) => [value, title])]],
     ]} />
-    ${can('OPERATOR') && html`<div class="buttons bulk" role="group" aria-label="Change many schedules"><span class="muted">${selected.size ? `${count(selected.size)} selected:` : filter ? 'All that match:' : 'All schedules:'}</span>
-      ${Object.values(VERBS).map((verb) => (verb.what !== 'delete' || can('EDITOR')) && html`<button class=${verb.danger ? 'danger' : ''} onClick=${() => changeMany(verb, tenant, selected.size ? { chosen: [...selected] } : { filter })}>${verb.title}…</button>`)}
+    ${can('OPERATOR') && html`<div class="buttons bulk" role="group" aria-label="Change many schedules"><span class="muted">${selected.size ? `${count(selected.size)} selected:` : filter || place ? 'All that match:' : 'All schedules:'}</span>
+      ${Object.values(VERBS).map((verb) => (verb.what !== 'delete' || can('EDITOR')) && html`<button class=${verb.danger ? 'danger' : ''} onClick=${() => changeMany(verb, tenant, selected.size ? { chosen: [...selected] } : { filter, place })}>${verb.title}…</button>`)}
       ${selected.size > 0 && html`<button class="link" onClick=${() => setSelected(new Set())}>Select none</button>`}</div>`}
     <${BulkProgress} onEnd=${onEnd} />
-    ${ORDERS[order] ? html`<${SortedList} key=${`${order} ${filter}`} path=${path} filter=${filter} order=${order} columns=${columns} empty=${empty} refreshKey=${turn + version} select=${select} onSelect=${onSelect} />`
+    ${ORDERS[order] || place ? html`<${SortedList} key=${`${order} ${filter} ${place}`} path=${path} filter=${filter} place=${place} order=${order} columns=${columns} empty=${empty} refreshKey=${turn + version} select=${select} onSelect=${onSelect} />`
       : html`<${List} key=${version} path=${path} field="schedules" query=${{ filter, orderBy: order === '-name' ? 'name desc' : '' }} columns=${columns} caption="Schedules" noun="schedules" refreshKey=${turn} select=${select} onSelect=${onSelect} empty=${empty} />`}`;
 }

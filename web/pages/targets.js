@@ -9,7 +9,8 @@ import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Chart } from '../parts/chart.js';
 import { Pictures, stepText } from '../parts/statistics.js';
-import { kindText } from '../parts/target_fields.js';
+import { LoadMap } from '../parts/load_map.js';
+import { kindText, schedulesAt } from '../parts/target_fields.js';
 import { targetState } from '../parts/state.js';
 import { agoText, clockText, count, durationText, idOf, pathText, secondsOf, shortText, Time } from '../parts/format.js';
 
@@ -34,8 +35,8 @@ export const targetColumns = [
   { title: 'Per second', wide: true, number: true, cell: (t) => deliveredPerSecond(t).toFixed(1) },
   { title: 'Failures', number: true, cell: failuresText },
   { title: 'Last error', size: 26, wide: true, cell: (t) => t.lastError && html`<span class="error">${shortText(t.lastError, 200)}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>` },
-  { title: 'Next try', wide: true, cell: (t) => (t.nextProbeTime ? agoText(t.nextProbeTime) : '') },
-  { title: 'Action', cell: tryNow },
+  { title: 'Next try', wide: true, has: (t) => t.nextProbeTime, cell: (t) => t.nextProbeTime && agoText(t.nextProbeTime) },
+  { title: 'Action', has: tryNow, cell: tryNow },
 ];
 
 /** @param {{tenant: string}} props */
@@ -62,8 +63,9 @@ export function Target({ tenant, id, query }) {
   const { data: t, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 3000);
   if (!t && !error) return html`<${Loading} />`;
   return html`<${Head} title=${t?.endpoint || id} above=${html`<${Link} to=${address(tenant, ['targets'])}>Targets<//>`}>${t && tryNow(t)}<//>
-    ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', kindText(t.transport)], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
+    ${t ? html`<section class="card"><${Facts} items=${[['State', html`<${Badge} of=${targetState(t)} />`], ['Kind', kindText(t.transport)], ['Schedules', html`<${Link} to=${schedulesAt(tenant, t.transport, t.endpoint ?? '')}>Those that send to it<//>`], ['Down since', t.downSinceTime && html`<${Time} value=${t.downSinceTime} />`], ['Next try', t.nextProbeTime && agoText(t.nextProbeTime)], ['Under way', `${count(t.inFlight)} of ${count(t.inFlightMax)}`],
       ['Delivered in the last minute', `${deliveredPerSecond(t).toFixed(1)} per second`], ['Failures in the last minute', failuresText(t)], ['Last error', t.lastError && html`<span class="error">${t.lastError}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>`]]} /></section>`
       : error.status === 404 ? html`<p class="muted">No event went to it in the last minutes.</p>` : html`<${Failure} error=${error} retry=${reload} />`}
-    <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {any} */ points, /** @type {any} */ range) => charts(points, range)}<//>`;
+    <${Pictures} tenant=${tenant} subject=${name} query=${query}>${(/** @type {any} */ points, /** @type {any} */ range) => charts(points, range)}<//>
+    ${t && html`<${LoadMap} tenant=${tenant} query=${query} only=${`${t.transport}:${t.endpoint ?? ''}`} />`}`;
 }

@@ -6,6 +6,7 @@ import { get, post } from './api.js';
 import { Progress } from './basics.js';
 import { ask, say } from './dialog.js';
 import { count, counted, idOf } from './format.js';
+import { isAt } from './target_fields.js';
 
 const CALLS_AT_ONCE = 8;
 const BATCHES_AT_ONCE = 2;
@@ -94,13 +95,13 @@ async function run(change) {
   if (!change.failed.length && !change.rest.length) say(`${counted(change.done, 'schedule')} ${change.verb.done}.`);
 }
 
-/** All schedules that match, at most MATCHES_MAX. @param {Change} change @param {string} filter */
-async function readMatches(change, filter) {
+/** All schedules that match, at most MATCHES_MAX. @param {Change} change @param {string} filter @param {string} place '', or where their targets are */
+async function readMatches(change, filter, place) {
   const rows = [];
   let pageToken = '';
   do {
     const page = await whileBusy(change, () => get(`/v1/tenants/${change.tenant}/schedules`, { filter, pageSize: 1000, pageToken }));
-    rows.push(...(page.schedules ?? []).map((/** @type {any} */ each) => ({ name: each.name, eventCount: each.eventCount })));
+    rows.push(...(page.schedules ?? []).filter((/** @type {any} */ each) => isAt(each.target, place)).map((/** @type {any} */ each) => ({ name: each.name, eventCount: each.eventCount })));
     change.found = rows.length;
     pageToken = page.nextPageToken ?? '';
     changed();
@@ -110,9 +111,9 @@ async function readMatches(change, filter) {
 
 /**
  * Asks, then changes the chosen schedules, or else all that match.
- * @param {Verb} verb @param {string} tenant @param {{chosen?: string[], filter?: string}} which @returns {Promise<void>}
+ * @param {Verb} verb @param {string} tenant @param {{chosen?: string[], filter?: string, place?: string}} which @returns {Promise<void>}
  */
-export async function changeMany(verb, tenant, { chosen, filter = '' }) {
+export async function changeMany(verb, tenant, { chosen, filter = '', place = '' }) {
   if (busy()) return say('Another change of many schedules is under way.', true);
   /** @type {Change} */
   const change = { verb, tenant, state: 'counting', found: 0, total: 0, done: 0, rest: [], failed: [] };
@@ -120,15 +121,15 @@ export async function changeMany(verb, tenant, { chosen, filter = '' }) {
   changed();
   let found;
   try {
-    found = chosen ? { rows: chosen.map((name) => ({ name, eventCount: undefined })), cut: false } : await readMatches(change, [filter, verb.applies].filter(Boolean).join(' AND '));
+    found = chosen ? { rows: chosen.map((name) => ({ name, eventCount: undefined })), cut: false } : await readMatches(change, [filter, verb.applies].filter(Boolean).join(' AND '), place);
   } catch (error) {
     say(/** @type {Error} */ (error).message, true);
   }
   const names = found?.rows.map((each) => each.name) ?? [];
   const none = found && !names.length && change.state === 'counting';
   const events = found?.rows.reduce((sum, each) => sum + Number(each.eventCount ?? 1), 0) ?? 0;
-  const which = chosen ? 'These are the selected ones.' : `${found?.cut ? `These are the first ${count(MATCHES_MAX)} of those` : 'These are all'} that ${filter ? 'match' : 'the tenant has'}${verb.applies ? ` and are ${verb.what === 'pause' ? 'enabled' : 'paused'}` : ''}.`;
-  if (none) say(`No schedule that ${filter ? 'matches' : 'the tenant has'} can be ${verb.done}.`);
+  const which = chosen ? 'These are the selected ones.' : `${found?.cut ? `These are the first ${count(MATCHES_MAX)} of those` : 'These are all'} that ${filter || place ? 'match' : 'the tenant has'}${verb.applies ? ` and are ${verb.what === 'pause' ? 'enabled' : 'paused'}` : ''}.`;
+  if (none) say(`No schedule that ${filter || place ? 'matches' : 'the tenant has'} can be ${verb.done}.`);
   const sure = names.length > 0 && change.state === 'counting' && await ask({
     title: `${verb.title}: ${counted(names.length, 'schedule')}?`,
     text: html`<p>${which} ${verb.text} ${verb.what === 'trigger' && !chosen && `That is ${counted(events, 'event')}.`}</p><p class="muted">${names.slice(0, 5).map(idOf).join(', ')}${names.length > 5 && ` and ${count(names.length - 5)} more`}</p>`,

@@ -1,7 +1,7 @@
 // A picture of values over time, by uPlot. The pointer and the arrow keys show the values of one step; a table under it has all.
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 import { Link } from './router.js';
-import { clockText, inputOf, count, dayText, durationText, zone } from './format.js';
+import { clockText, inputOf, count, dateText, dayText, durationText, zone } from './format.js';
 
 /**
  * @typedef {{name: string, tone: 'good'|'bad'|'warn'|'busy'|'idle'|'text', kind: 'bar'|'line', values: (number|null)[], total?: number|null, to?: string}} Series
@@ -77,12 +77,12 @@ function plotOf(Plot, box, times, step, series, seconds, onPoint) {
   const axis = { stroke: () => colourOf('muted'), font: '12px system-ui, sans-serif', ticks: { show: false } };
   const bars = Plot.paths.bars({ align: 1, size: [1, 100], gap: 1 });
   return new Plot({
-    width: box.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 20, 0, 0],
+    width: box.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 32, 0, 0],
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, focus: { prox: -1 } },
     scales: { x: { time: false, range: () => [times[0] / 1000, end / 1000] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ max) => [0, max > 0 ? max * 1.08 : 1] } },
     axes: [
       { ...axis, size: 34, grid: { show: false }, splits: (/** @type {any} */ u) => ticksOf(times[0], end, Math.max(1, u.bbox.width / devicePixelRatio / TICK_PIXELS)).map((time) => time / 1000),
-        values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((time, i) => `${clockText(time * 1000)}${i === 0 || dayText(time * 1000) !== dayText(splits[i - 1] * 1000) ? `\n${dayText(time * 1000).slice(0, -5)}` : ''}`) },
+        values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((time, i) => `${clockText(time * 1000)}${i === 0 || dayText(time * 1000) !== dayText(splits[i - 1] * 1000) ? `\n${dateText(time * 1000)}` : ''}`) },
       { ...axis, size: AXIS_PIXELS, gap: 6, incrs: seconds ? SECONDS : COUNTS, grid: { stroke: () => colourOf('line'), width: 1 },
         values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((value) => (seconds ? durationText(value) : short.format(value))) },
     ],

@@ -57,6 +57,8 @@ export function timeText(time, exact) {
 export const clockText = (time) => format('clock', CLOCK).format(new Date(time));
 /** "26 Nov 2026" @param {string|number|Date} time */
 export const dayText = (time) => format('day', DAY).format(new Date(time));
+/** "26 Nov" @param {number} time */
+export const dateText = (time) => format('date', { day: 'numeric', month: 'short' }).format(time);
 /** A time by the clocks of another place, as the server writes it ("2026-11-26T14:05:00.5+01:00"), in the page's format; with the name of that place, or else its offset, if these clocks are not those of the page. @param {string} civil @param {string} [place] */
 export function civilText(civil, place) {
   const [, clocks = '', fraction = '', offset = ''] = /^(\d{4}-\d\d-\d\dT[\d:]{8})(\.\d{1,3})?\d*(Z|[+-]\d\d:\d\d)?$/.exec(civil) ?? [];
@@ -267,6 +269,8 @@ export function whenText(schedule) {
   if (schedule.interval) return `every ${exactText(schedule.interval.every)}`;
   return counted(schedule.times?.length ?? 0, 'instant');
 }
+/** The same, with the zone of its clocks. @param {{of: any}} props of: a schedule */
+export const When = ({ of }) => html`<code>${whenText(of)}</code>${(of.cron || of.cronFields) && html` <span class="muted">${pathText(of.timeZone || 'UTC')}</span>`}`;
 /** A target in short: its kind and where it is. @param {any} target @returns {[string, string]} */
 export function targetText(target) {
   const [kind, fields] = Object.entries(target ?? {})[0] ?? ['', {}];

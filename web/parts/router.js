@@ -40,11 +40,13 @@ export function address(tenant, parts, query = {}) {
 /** @param {string} to @param {{replace?: boolean, quiet?: boolean}} [options] quiet: the view stays as it is. */
 export function go(to, { replace = false, quiet = false } = {}) {
   if (!quiet && ![...guards].every((guard) => guard())) return;
-  if (!quiet && new URL(to, location.href).pathname !== location.pathname) moved.pending = true;
+  const other = new URL(to, location.href).pathname !== location.pathname;
+  if (!quiet && other) moved.pending = true;
   if (replace) history.replaceState(null, '', to);
   else history.pushState(null, '', to);
   if (quiet) return;
-  if (!replace) scrollTo(0, 0);
+  // Other choices in the same view leave the place that one looks at.
+  if (!replace && other) scrollTo(0, 0);
   routes.tell();
 }
 

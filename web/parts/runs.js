@@ -43,7 +43,7 @@ export function RunReport({ run, done }) {
   const slowest = run.report.slowest ?? [];
   return html`<section class="card"><h2>Report</h2><${Facts} items=${[
     ['Never started', counted(run.report.neverStartedCount ?? 0, 'event')], ['Tokens taken', Number(run.report.tokenCount) > 0 && count(run.report.tokenCount)],
-    ['Failed', failed > 0 && html`<${Link} to=${`${addressOf(run.name)}?outcome=FAILED`}>${counted(failed, 'event')}<//> ${can('OPERATOR') && html`<button title=${REDRIVE} onClick=${() => redriveRun(run, done)}>Send ${failed === 1 ? 'it' : 'them'} again</button>`}`],
+    ['Failed', failed > 0 && html`<${Link} to=${`${addressOf(run.name)}?outcome=FAILED`}>${counted(failed, 'event')}<//> ${can('OPERATOR') && html`<button title=${REDRIVE} onClick=${() => redriveRun(run, done)}>Redrive</button>`}`],
     ['Slowest events', slowest.length > 0 && html`<ol class="slowest">${slowest.map((/** @type {any} */ each) => html`<li key=${each.event}><${Link} to=${addressOf(each.event)}>${idOf(each.event)}<//> ${durationText(secondsOf(each.duration))}</li>`)}</ol>`]]} /></section>`;
 }
 
@@ -66,17 +66,18 @@ export const runCounts = (run) => countsOf(run).map(([text]) => text).join(', ')
 /** The counts of a run; each that the run can list leads to its events. @param {{run: any}} props */
 export const RunCounts = ({ run }) => countsOf(run).map(([text, outcome], i) => html`${i > 0 && ', '}${outcome || text.endsWith(' open') ? html`<${Link} to=${`${addressOf(run.name)}${outcome && `?outcome=${outcome}`}`}>${text}<//>` : text}`);
 
-/** What the button does, beside "Run now". */
-const REDRIVE = 'Tries the failed events of this run again, in the same run';
+/** What the buttons do, beside "Run now". */
+export const REDRIVE = 'Tries the failed events again: the same events, and no new run';
+export const ROUND = 'Each keeps its id and gets a new round of attempts.';
 /** Redrives the failed events of a run, after the server has said how many there are. @param {any} run @param {() => void} done */
 export async function redriveRun(run, done) {
   const path = `/v1/${run.name}:redrive`;
   const begun = await act('', () => post(path, { validateOnly: true }));
   if (!begun) return;
   const total = begun.totalCount ?? 0;
-  const values = await ask({ title: `Send ${counted(total, 'failed event')} again?`, text: 'Only the failed events of this run are tried again, in the same run. Each keeps its id and gets a new round of attempts, by the definition that the schedule has now. “Run now” would make a new run.', action: `Redrive ${count(total)}` });
+  const values = await ask({ title: `Redrive ${counted(total, 'failed event')}?`, text: `Only the failed events of this run are tried again, in the same run, by the definition that the schedule has now. ${ROUND} “Run now” would make a new run.`, action: `Redrive ${count(total)}` });
   if (!values) return;
-  const operation = await act(`${counted(total, 'event')} will be sent again.`, () => post(path));
+  const operation = await act(`${counted(total, 'event')} redriven.`, () => post(path));
   if (operation) done();
 }
 
@@ -128,8 +129,8 @@ export async function redriveEvent(event, done) {
 }
 /** @param {any} letter @param {() => void} done */
 export async function redriveLetter(letter, done) {
-  const values = await ask({ title: 'Send 1 event again?', text: html`<code>${letter.event}</code> keeps its id and gets a new round of attempts.`, action: 'Redrive 1' });
-  if (values && (await act('The event will be sent again.', () => post(`/v1/${letter.name}:redrive`)))) done();
+  const values = await ask({ title: 'Redrive 1 event?', text: html`<code>${letter.event}</code> is tried again. It keeps its id and gets a new round of attempts.`, action: 'Redrive 1' });
+  if (values && (await act('1 event redriven.', () => post(`/v1/${letter.name}:redrive`)))) done();
 }
 
 /** Progress of long work, followed until it ends. @param {{name: string, onEnd?: () => void}} props */

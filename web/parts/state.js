@@ -111,11 +111,12 @@ export function scheduleState(schedule, gates) {
   return Number(schedule.succeededCount ?? 0) > 0 ? state('Last failed', 'warn') : state('Always failed', 'bad');
 }
 
-/** @param {any} target */
-export const inTrouble = (target) => target.state !== 'CLOSED' || target.errorRate > 0.1;
+/** @param {any} target failedLast: its last attempts failed, before the last minute */
+export const inTrouble = (target) => target.state !== 'CLOSED' || target.errorRate > 0.1 || target.failedLast;
 /** A target. The circuit breaker opens late, and not while some attempts succeed: the failures of the last minute count too. @param {any} target @returns {State} */
 export function targetState(target) {
   if (target.state !== 'CLOSED') return stateOf(target.state);
+  if (target.failedLast) return state('Failed last', 'bad');
   if (!Number(target.attemptCount)) return state('No attempt', 'idle', '–');
   if (!inTrouble(target)) return STATES.CLOSED;
   return target.errorRate === 1 ? state('Fails', 'bad') : state('Fails at times', 'warn');

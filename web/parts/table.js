@@ -10,9 +10,9 @@ const ROW_PIXELS = 44; // of a row that has not been measured, until the first o
 const ROWS_BEYOND = 12; // rows kept above and below the window
 
 /**
- * @typedef {{title: string, cell: (row: any) => any, size?: number, wide?: boolean, number?: boolean, hidden?: boolean}} Column
+ * @typedef {{title: string, cell: (row: any) => any, size?: number, wide?: boolean, number?: boolean, hidden?: boolean, has?: (row: any) => any}} Column
  * size: its width beside the others, 10 unless given; wide: where the table is narrow, it is below the others, with its title;
- * hidden: its title is for screen readers only
+ * hidden: its title is for screen readers only; has: the column is left out if no row has it
  */
 
 /**
@@ -61,7 +61,8 @@ function useWindow(body, rows) {
 }
 
 /** The rows themselves. Roles are said again because browsers forget them where a row is no row of a table any more for CSS. @param {{rows: any[], columns: Column[], caption: string, rowId: (row: any) => string, select?: Set<string>, onSelect?: (id: string, on: boolean) => void, total?: number, onRange?: (first: number, last: number) => void}} props */
-export function Rows({ rows, columns, caption, rowId, select, onSelect, total, onRange }) {
+export function Rows({ rows, columns: all, caption, rowId, select, onSelect, total, onRange }) {
+  const columns = all.filter(({ has }) => !has || rows.some(has));
   const body = useRef(/** @type {HTMLElement|null} */ (null));
   const { first, last, before, behind } = useWindow(body, rows.length);
   useEffect(() => onRange?.(first, last), [first, last, rows.length]);

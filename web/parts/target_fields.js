@@ -51,6 +51,17 @@ function KindInput({ kind, field: [name, label, hint, form], value, set, error }
   return html`<${Text} path=${path} label=${label} hint=${hint} lines=${form === 'lines' ? 3 : 0} type=${form === 'password' ? 'password' : 'text'} value=${value} set=${set} error=${error} wide=${name === 'uri' || name === 'queueUrl'} />`;
 }
 
+/** True if a target is at a place: its origin, or a part of its address. A place that is '' is everywhere. @param {any} target @param {string} place */
+export function isAt(target, place) {
+  const { topic, brokers, ...fields } = /** @type {any} */ (Object.values(target ?? {})[0] ?? {});
+  // Another port is another origin.
+  return !place || [...Object.values(fields), `${brokers}/${topic}`].some((text) => typeof text === 'string' && (place.includes('://') ? text.startsWith(place) && /^([/?#]|$)/.test(text.slice(place.length)) : text.includes(place)));
+}
+/** The list of the schedules of a target. @param {string} tenant @param {string} kind @param {string} endpoint as the API names it @param {string} [filter] @param {string} [state] */
+export const schedulesAt = (tenant, kind, endpoint, filter = '', state = '') => address(tenant, ['schedules'], { q: `${placeOf(endpoint)} ${filter}`.trim(), target: kind, state });
+/** The address in an endpoint, which has a mark behind its "#" for gRPC with TLS, and a host before it for SQS. @param {string} endpoint */
+export const placeOf = (endpoint) => endpoint.replace(/#tls-.*/, '').replace(/^.*#/, '');
+
 /** A target in words: "E-mail to ada@example.org". @param {any} target */
 export function targetWords(target) {
   const [kind, place] = targetText(target);
