@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/string_view.h"
 
 namespace escapement {
@@ -55,10 +56,11 @@ class ByteWriter {
   explicit ByteWriter(size_t usual_bytes) : bytes_(usual_bytes, '\0') {}
 
   // Makes room for `size` more bytes, which the caller writes before it calls again.
-  char* Extend(size_t size) {
-    if (bytes_.size() - used_ < size) bytes_.resize(std::max(2 * bytes_.size(), used_ + size));
+  ABSL_ATTRIBUTE_ALWAYS_INLINE char* Extend(size_t size) {
+    if (bytes_.size() - used_ < size) Grow(size);
+    char* const out = bytes_.data() + used_;
     used_ += size;
-    return bytes_.data() + used_ - size;
+    return out;
   }
   void Append(absl::string_view bytes) {
     if (!bytes.empty()) std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
@@ -71,6 +73,10 @@ class ByteWriter {
   }
 
  private:
+  ABSL_ATTRIBUTE_NOINLINE void Grow(size_t size) {
+    bytes_.resize(std::max(2 * bytes_.size(), used_ + size));
+  }
+
   std::string bytes_;  // longer than what was written
   size_t used_ = 0;
 };

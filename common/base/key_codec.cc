@@ -1,5 +1,7 @@
 #include "common/base/key_codec.h"
 
+#include <algorithm>
+
 #include "common/base/proto_time.h"
 
 namespace escapement {
@@ -10,17 +12,13 @@ KeyWriter& KeyWriter::Text(absl::string_view text) {
     key_.Append("\xff");
     text.remove_prefix(zero + 1);
   }
-  key_.Append(text);
-  key_.Append({"\0\x01", 2});
+  char* const out = key_.Extend(text.size() + 2);
+  char* const end = std::copy(text.begin(), text.end(), out);
+  end[0] = '\0';
+  end[1] = '\x01';
   return *this;
 }
 
-bool KeyReader::Need(size_t bytes) {
-  if (ok_ && rest_.size() >= bytes) return true;
-  ok_ = false;
-  rest_ = {};
-  return false;
-}
 absl::Time KeyReader::Time() { return FromMicros(static_cast<int64_t>(U64() ^ KeyWriter::kSign)); }
 Uid KeyReader::Id() {
   if (!Need(Uid::kBytes)) return Uid();
@@ -37,8 +35,7 @@ std::string KeyReader::Text() {
     if (mark == '\x01') return text;
     if (mark != '\xff') break;
   }
-  ok_ = false;
-  rest_ = {};
+  Fail();
   return std::string();
 }
 

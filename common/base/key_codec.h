@@ -78,7 +78,15 @@ class KeyReader {
   bool done() const { return ok_ && rest_.empty(); }
 
  private:
-  bool Need(size_t bytes);
+  bool Need(size_t bytes) {
+    if (rest_.size() >= bytes) return true;
+    Fail();
+    return false;
+  }
+  void Fail() {
+    ok_ = false;
+    rest_ = {};
+  }
   template <typename T>
   T Integer() {
     if (!Need(sizeof(T))) return 0;

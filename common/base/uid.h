@@ -48,7 +48,9 @@ class Uid {
   }
   template <typename H>
   friend H AbslHashValue(H h, const Uid& uid) {
-    return H::combine(std::move(h), uid.bytes());
+    uint64_t halves[2];
+    std::memcpy(halves, uid.bytes_.data(), kBytes);
+    return H::combine(std::move(h), halves[0], halves[1]);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
@@ -27,7 +28,8 @@ enum class Checkpoint : uint8_t {
   kLaunch = 5
 };
 
-constexpr uint8_t kInstantClass = 6;  // the classes of cron::LaunchClass are smaller
+constexpr absl::string_view kNoZone("\0\1", 2);  // as KeyWriter writes an empty text
+constexpr uint8_t kInstantClass = 6;             // the classes of cron::LaunchClass are smaller
 
 std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
@@ -91,7 +93,10 @@ std::optional<InstantChildKey> DecodeInstantChildKey(absl::string_view bytes) {
   KeyReader reader(bytes);
   InstantChildKey key;
   key.partition = reader.U16();
-  if (!reader.Text().empty() || reader.U8() != kInstantClass) return std::nullopt;
+  // Most keys have a zone here: it need not be read.
+  if (!absl::StartsWith(reader.Rest(), kNoZone) || !reader.Text().empty() ||
+      reader.U8() != kInstantClass)
+    return std::nullopt;
   key.instant = reader.Time();
   key.uid = reader.Id();
   if (!reader.done()) return std::nullopt;

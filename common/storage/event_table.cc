@@ -133,9 +133,17 @@ std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done
                             .occurrence = ""});
 }
 
+namespace {
+
+// A late event is due now. So its Done record belongs to the day on which it could first be sent.
+int64_t LaunchMicrosOf(int64_t nominal_micros, int64_t now_micros) {
+  return std::max(nominal_micros, now_micros);
+}
+
+}  // namespace
+
 absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now) {
-  // A late event is due now. So its Done record belongs to the day on which it could first be sent.
-  return FromMicros(std::max(nominal_micros, ToMicros(now)));
+  return FromMicros(LaunchMicrosOf(nominal_micros, ToMicros(now)));
 }
 
 std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now) {
@@ -146,8 +154,10 @@ std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now) {
 
 namespace {
 
-// Bytes of a row beside its texts: mostly two times, two hashes, and numbers of one byte.
-constexpr size_t kRowBytes = 96;
+// Bytes of a row beside its texts: mostly two times, a hash, and numbers of one byte. An event
+// under a policy has another hash.
+constexpr size_t kRowBytes = 56;
+constexpr size_t kLimitedBytes = 32;
 
 // Serializes an EventRecord.
 std::string RowOf(const EventRowBuilder::Options& options, const NewEvent& event,
@@ -155,8 +165,9 @@ std::string RowOf(const EventRowBuilder::Options& options, const NewEvent& event
   using Row = storage::v1::EventRecord;
   const bool limited = event.throttle != nullptr;
   const std::string throttle = limited ? event.throttle->SerializeAsString() : std::string();
-  RecordWriter row(kRowBytes + options.tenant.size() + event.payload.size() +
-                   event.client_id.size() + throttle.size() + options.trace_parent.size());
+  RecordWriter row(kRowBytes + (limited ? kLimitedBytes : 0) + options.tenant.size() +
+                   event.payload.size() + event.client_id.size() + throttle.size() +
+                   options.trace_parent.size());
   row.Bytes(Row::kTenantFieldNumber, options.tenant)
       .Bytes(Row::kDefinitionHashFieldNumber, event.definition_hash->bytes())
       .Number(Row::kCountFieldNumber, 1)
@@ -182,7 +193,8 @@ std::string RowOf(const EventRowBuilder::Options& options, const NewEvent& event
 
 }  // namespace
 
-EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)) {}
+EventRowBuilder::EventRowBuilder(Options options)
+    : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {}
 
 std::string EventRowBuilder::event_id() const {
   return client_id_.empty() ? ServerMadeEventId(key_) : client_id_;
@@ -192,8 +204,8 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   const bool client_chosen = !event.client_id.empty();
   const bool limited = event.throttle != nullptr;
   key_.lane = limited ? kLaneLimited : static_cast<uint8_t>(event.priority);
-  key_.due_time = LaunchTimeOf(event.nominal_micros, options_.now);
-  const int64_t launch_micros = ToMicros(key_.due_time);
+  const int64_t launch_micros = LaunchMicrosOf(event.nominal_micros, now_micros_);
+  key_.due_time = FromMicros(launch_micros);
   CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
   client_id_.assign(event.client_id.data(), event.client_id.size());
   if (client_chosen) {
@@ -206,8 +218,10 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     key_.uid = Uid::FromHalves(options_.uid_high, options_.uid_low + added_);
     ++added_;
   }
-  kv::Mutation& put = group.mutations.emplace_back(kv::Put(
-      kv::ColumnFamily::kEvents, EncodeEventKey(key_), RowOf(options_, event, launch_micros)));
+  kv::Mutation& put = group.mutations.emplace_back();
+  put.cf = kv::ColumnFamily::kEvents;
+  put.key = EncodeEventKey(key_);
+  put.value = RowOf(options_, event, launch_micros);
   if (!client_chosen && !limited) return;
 
   storage::v1::EventNameRecord name;

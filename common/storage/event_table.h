@@ -194,6 +194,7 @@ class EventRowBuilder {
 
  private:
   const Options options_;
+  const int64_t now_micros_;
   uint64_t added_ = 0;
   // The event that was added last: its key, and its client-chosen id.
   EventKey key_;

@@ -6,6 +6,13 @@
 
 namespace escapement::kv {
 
+namespace {
+
+// To index the effects of a large batch costs as much as some fifty searches.
+constexpr int kSearchesMax = 8;
+
+}  // namespace
+
 void Overlay::Put(ColumnFamily cf, absl::string_view key, absl::string_view value) {
   families_[static_cast<size_t>(cf)].effects.push_back({Effect::Kind::kPut, key, value});
 }
@@ -23,6 +30,7 @@ void Overlay::Clear() {
     if (family.effects.empty()) continue;
     family.effects.clear();
     family.indexed = 0;
+    family.searches = 0;
     family.points.clear();
     family.ranges.clear();
   }
@@ -56,8 +64,26 @@ bool Overlay::InRanges(const Family& family, absl::string_view key) {
   return false;
 }
 
+Overlay::Found Overlay::Search(const Family& family, absl::string_view key,
+                               absl::string_view& value) {
+  for (auto effect = family.effects.rbegin(); effect != family.effects.rend(); ++effect) {
+    if (effect->kind == Effect::Kind::kDeleteRange) {
+      if (key >= effect->key && key < effect->value) return Found::kAbsent;
+    } else if (effect->key == key) {
+      value = effect->value;
+      return effect->kind == Effect::Kind::kPut ? Found::kPresent : Found::kAbsent;
+    }
+  }
+  return Found::kInBase;
+}
+
 Overlay::Found Overlay::Find(ColumnFamily cf, absl::string_view key, absl::string_view& value) {
-  if (families_[static_cast<size_t>(cf)].effects.empty()) return Found::kInBase;
+  Family& listed = families_[static_cast<size_t>(cf)];
+  if (listed.effects.empty()) return Found::kInBase;
+  if (listed.searches < kSearchesMax) {
+    ++listed.searches;
+    return Search(listed, key, value);
+  }
   const Family& family = Indexed(cf);
   if (auto point = family.points.find(key); point != family.points.end()) {
     value = point->second.value;

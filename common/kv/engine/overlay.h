@@ -48,8 +48,9 @@ class WriteSink {
 // Overlay: the effects of the commits of one batch, on top of the state before the batch.
 //
 // The store decides all commits of one sync before it writes any of them, and each commit must see
-// the effects of the earlier ones. The overlay lists effects as they come. It indexes a column
-// family only at the first read of it, because RecentWrites answers most conditions without a read.
+// the effects of the earlier ones. The overlay lists effects as they come. RecentWrites answers
+// most conditions without a read. So the first few reads of a column family search the list, and
+// only then the overlay indexes the family.
 //
 // The state before the batch is the synced state, or the overlay of a batch that is not written
 // yet.
@@ -91,6 +92,7 @@ class Overlay final : public BaseState {
   struct Family {
     std::vector<Effect> effects;
     size_t indexed = 0;  // effects[0, indexed) are in `points` and `ranges`
+    int searches = 0;    // reads that have searched `effects`
     absl::btree_map<absl::string_view, Point> points;
     // Deleted ranges. A point inside one of them was set after the range was deleted.
     std::vector<std::pair<absl::string_view, absl::string_view>> ranges;
@@ -98,6 +100,7 @@ class Overlay final : public BaseState {
   enum class Found : uint8_t { kPresent, kAbsent, kInBase };
   // Sets `value` if the key is present.
   Found Find(ColumnFamily cf, absl::string_view key, absl::string_view& value);
+  static Found Search(const Family& family, absl::string_view key, absl::string_view& value);
   Family& Indexed(ColumnFamily cf);
   static bool InRanges(const Family& family, absl::string_view key);
 

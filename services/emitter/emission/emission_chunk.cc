@@ -86,25 +86,26 @@ bool EmissionChunk::Room(size_t mutations) const {
   return empty() || (!full() && mutations_ + mutations <= kChunkMutationsMax);
 }
 
-absl::StatusOr<EmissionChunk::Added> EmissionChunk::Add(const kv::Entry& entry, kv::CommitSeq seq) {
+absl::StatusOr<EmissionChunk::Added> EmissionChunk::Add(kv::Entry&& entry, kv::CommitSeq seq) {
   if (!record_.ParseFromString(entry.value)) return absl::DataLossError("the record of a child");
   DueChild child;
-  child.key = entry.key;
-  child.value = entry.value;
   child.seq = seq;
-  if (const auto key = DecodeInstantChildKey(entry.key)) return AddInstant(*key, std::move(child));
-  if (const auto key = DecodeChildKey(entry.key)) return AddCalendar(*key, std::move(child));
+  if (const auto key = DecodeInstantChildKey(entry.key))
+    return AddInstant(*key, std::move(entry), std::move(child));
+  if (const auto key = DecodeChildKey(entry.key))
+    return AddCalendar(*key, std::move(entry), std::move(child));
   return absl::DataLossError("the key of a child");
 }
 
 absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddCalendar(const ChildKey& key,
+                                                                kv::Entry&& entry,
                                                                 DueChild&& child) {
   child.source = SourceOf(key.uid, record_);
   const int64_t end = record_.timing().end_micros();
   if (end != 0 && FromMicros(end) <= options_.begin) {
     if (!Room(1)) return Added::kNoRoom;
     child.expired = true;
-    Take(std::move(child), 1, key.expression.zone, nullptr);
+    Take(std::move(entry), std::move(child), 1, key.expression.zone, nullptr);
     return Added::kDue;
   }
   ASSIGN_OR_RETURN(auto found, evaluator_.OfCalendar(key, record_, child.source));
@@ -114,11 +115,12 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddCalendar(const ChildKey& 
   if (!Room(mutations)) return Added::kNoRoom;
   child.occurrences = std::move(found.occurrences);
   child.owed_from = std::max(options_.begin, FromMicros(record_.from_micros()));
-  Take(std::move(child), mutations, key.expression.zone, found.timetable);
+  Take(std::move(entry), std::move(child), mutations, key.expression.zone, found.timetable);
   return Added::kDue;
 }
 
 absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddInstant(const InstantChildKey& key,
+                                                               kv::Entry&& entry,
                                                                DueChild&& child) {
   child.source = SourceOf(key.uid, record_);
   child.instant = true;
@@ -132,12 +134,12 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddInstant(const InstantChil
   }
   const bool in_part = found.next && *found.next < options_.end;
   child.occurrences = std::move(found.occurrences);
-  Take(std::move(child), mutations, record_.time_zone(), found.timetable);
+  Take(std::move(entry), std::move(child), mutations, record_.time_zone(), found.timetable);
   return in_part ? Added::kDueInPart : Added::kDue;
 }
 
-void EmissionChunk::Take(DueChild&& child, size_t mutations, const std::string& zone,
-                         const cron::Timetable* timetable) {
+void EmissionChunk::Take(kv::Entry&& entry, DueChild&& child, size_t mutations,
+                         const std::string& zone, const cron::Timetable* timetable) {
   ++children_;
   mutations_ += mutations;
   const auto [it, fresh] =
@@ -146,6 +148,7 @@ void EmissionChunk::Take(DueChild&& child, size_t mutations, const std::string& 
   DueSchedule& schedule = schedules_[it->second];
   schedule.uid = child.source.uid;
   schedule.children.push_back(std::move(child));
+  schedule.children.back().entry = std::move(entry);
   if (timetable != nullptr) PlanLate(zone, *timetable, schedule);
 }
 
@@ -277,14 +280,15 @@ void EmissionChunk::BuildChild(DueChild& child, Building& building) const {
   if (building.fires && !child.expired) BuildOccurrences(child, building);
   const bool moves = building.fires && !child.moved_key.empty();
   if (child.instant || child.expired)
-    mutations.push_back(kv::Delete(ColumnFamily::kChildren, child.key));
+    mutations.push_back(kv::Delete(ColumnFamily::kChildren, child.entry.key));
   if (moves) {
-    mutations.push_back(kv::Put(ColumnFamily::kChildren, child.moved_key, child.value));
+    mutations.push_back(kv::Put(ColumnFamily::kChildren, child.moved_key, child.entry.value));
   }
   if ((child.instant || child.expired) && !moves) ++building.counts.removed;
   ++building.counts.children;
-  building.group.conditions.push_back(kv::ValueIs(ColumnFamily::kChildren, std::move(child.key),
-                                                  std::move(child.value), child.seq));
+  building.group.conditions.push_back(kv::ValueIs(ColumnFamily::kChildren,
+                                                  std::move(child.entry.key),
+                                                  std::move(child.entry.value), child.seq));
 }
 
 void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq,

@@ -66,8 +66,9 @@ class EmissionChunk {
                  // key
     kNoRoom,     // the child is left for the next chunk
   };
-  // A child as it was read. DATA_LOSS if it cannot be read.
-  absl::StatusOr<Added> Add(const kv::Entry& entry, kv::CommitSeq seq);
+  // A child as it was read. The chunk takes the key and value of a child that is due. DATA_LOSS if
+  // it cannot be read.
+  absl::StatusOr<Added> Add(kv::Entry&& entry, kv::CommitSeq seq);
 
   bool empty() const { return schedules_.empty(); }
   // No further child has room.
@@ -91,7 +92,7 @@ class EmissionChunk {
 
  private:
   struct DueChild {
-    std::string key, value;
+    kv::Entry entry;
     kv::CommitSeq seq = 0;  // at which it was read
     OccurrenceSource source;
     std::vector<EmittedOccurrence> occurrences;
@@ -116,18 +117,19 @@ class EmissionChunk {
     size_t summary_read = 0;
   };
 
-  absl::StatusOr<Added> AddCalendar(const ChildKey& key, DueChild&& child);
-  absl::StatusOr<Added> AddInstant(const InstantChildKey& key, DueChild&& child);
+  // These take the entry as Add does, and the child with it.
+  absl::StatusOr<Added> AddCalendar(const ChildKey& key, kv::Entry&& entry, DueChild&& child);
+  absl::StatusOr<Added> AddInstant(const InstantChildKey& key, kv::Entry&& entry, DueChild&& child);
   bool Room(size_t mutations) const;
   // Takes the child in; `timetable` is as ChildOccurrences says.
-  void Take(DueChild&& child, size_t mutations, const std::string& zone,
+  void Take(kv::Entry&& entry, DueChild&& child, size_t mutations, const std::string& zone,
             const cron::Timetable* timetable);
   void PlanLate(const std::string& zone, const cron::Timetable& timetable, DueSchedule& schedule);
   static void FindSummary(const kv::Layout& layout, DueSchedule& schedule);
 
   // The parts from which a schedule's group is built.
   struct Building;
-  void BuildChild(DueChild& child, Building& building) const;  // takes its key and value
+  void BuildChild(DueChild& child, Building& building) const;  // takes its entry
   void BuildOccurrences(const DueChild& child, Building& building) const;
   // `read`: what the schedule's summary was read as.
   void BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq, Building& building,

@@ -101,7 +101,7 @@ TEST_F(EmissionChunkTest, ChildrenOfOneScheduleAreOneGroup) {
   const auto children = Children(definition, kStart);
   ASSERT_EQ(children.size(), 2u);
   for (const kv::Entry& child : children)
-    EXPECT_EQ(chunk.Add(child, 5).value(), EmissionChunk::Added::kDue);
+    EXPECT_EQ(chunk.Add(kv::Entry(child), 5).value(), EmissionChunk::Added::kDue);
   const auto built = Build(chunk, {Enabled(1)});
   ASSERT_EQ(built.groups.size(), 1u);
   EXPECT_TRUE(built.fence.empty());
@@ -117,8 +117,8 @@ TEST_F(EmissionChunkTest, InstantThatDoesNotFireIsRemovedOthersStay) {
   for (const std::optional<std::string>& state :
        {std::optional<std::string>(Enabled(2)), std::optional<std::string>()}) {
     EmissionChunk chunk = Chunk(At(0), At(1));
-    ASSERT_TRUE(chunk.Add(Children(cron, kStart)[0], 5).ok());
-    ASSERT_TRUE(chunk.Add(Children(interval, kStart)[0], 5).ok());
+    ASSERT_TRUE(chunk.Add(kv::Entry(Children(cron, kStart)[0]), 5).ok());
+    ASSERT_TRUE(chunk.Add(kv::Entry(Children(interval, kStart)[0]), 5).ok());
     const auto built = Build(chunk, {state, state});
     ASSERT_EQ(built.groups.size(), 1u);
     ASSERT_EQ(built.groups[0].mutations.size(), 1u);
@@ -134,7 +134,7 @@ TEST_F(EmissionChunkTest, InstantThatDoesNotFireIsRemovedOthersStay) {
 
 TEST_F(EmissionChunkTest, OccurrenceEmittedByAChangeIsNotEmittedAgain) {
   EmissionChunk chunk = Chunk(At(0), At(60));
-  ASSERT_TRUE(chunk.Add(Children(Interval(absl::Seconds(10)), kStart)[0], 5).ok());
+  ASSERT_TRUE(chunk.Add(kv::Entry(Children(Interval(absl::Seconds(10)), kStart)[0]), 5).ok());
   storage::v1::StateRecord state;
   ASSERT_TRUE(state.ParseFromString(Enabled(1)));
   state.set_covered_to_micros(ToMicros(At(30)));
@@ -166,7 +166,7 @@ TEST_F(EmissionChunkTest, TheConditionOnTheStateLeavesOutWhatCancelsRuns) {
   const std::string changed = state.SerializeAsString();
   for (const std::string& read : {before, run_cancelled, after}) {
     EmissionChunk chunk = Chunk(At(0), At(60));
-    ASSERT_TRUE(chunk.Add(Children(Definition("* * * * *"), kStart)[0], 5).ok());
+    ASSERT_TRUE(chunk.Add(kv::Entry(Children(Definition("* * * * *"), kStart)[0]), 5).ok());
     const auto built = Build(chunk, {read});
     const std::string& prefix = built.groups[0].conditions[0].value;
     EXPECT_EQ(prefix, before);
@@ -181,7 +181,7 @@ TEST_F(EmissionChunkTest, AnIntervalWithMoreThanACommitHoldsGoesOnInTheNext) {
   size_t occurrences = 0;
   for (int part = 0; part < 3; ++part) {
     EXPECT_FALSE(chunk.full());
-    EXPECT_EQ(chunk.Add(child, 5).value(),
+    EXPECT_EQ(chunk.Add(kv::Entry(child), 5).value(),
               part < 2 ? EmissionChunk::Added::kDueInPart : EmissionChunk::Added::kDue);
     const auto built = Build(chunk, {Enabled(1)});
     occurrences += built.counts[0].occurrences;
@@ -199,11 +199,11 @@ TEST_F(EmissionChunkTest, ItIsFullWhenItsBoundIsReached) {
   EmissionChunk chunk = Chunk(At(0), At(1));
   for (size_t i = 0; i < kChunkChildrenMax; ++i) {
     EXPECT_FALSE(chunk.full());
-    ASSERT_EQ(chunk.Add(Children(Definition("0 0 * * *"), kStart)[0], 5).value(),
+    ASSERT_EQ(chunk.Add(kv::Entry(Children(Definition("0 0 * * *"), kStart)[0]), 5).value(),
               EmissionChunk::Added::kDue);
   }
   EXPECT_TRUE(chunk.full());
-  EXPECT_EQ(chunk.Add(Children(Definition("0 0 * * *"), kStart)[0], 5).value(),
+  EXPECT_EQ(chunk.Add(kv::Entry(Children(Definition("0 0 * * *"), kStart)[0]), 5).value(),
             EmissionChunk::Added::kNoRoom);
   chunk.Clear();
   EXPECT_TRUE(chunk.empty());
@@ -226,7 +226,7 @@ TEST_F(LateChunkTest, ASummaryIsCountedUpAsItWasRead) {
   *definition.mutable_misfire() = policy_;
   const auto children = Children(definition, kStart);
   EmissionChunk chunk = Chunk(At(0), At(60));
-  for (const kv::Entry& child : children) ASSERT_TRUE(chunk.Add(child, 5).ok());
+  for (const kv::Entry& child : children) ASSERT_TRUE(chunk.Add(kv::Entry(child), 5).ok());
   // Twelve occurrences were missed, from 00:00:00 to 00:01:50. The summary has seven of them, up to
   // 00:01:00.
   auto built = Build(chunk, {Enabled(1), std::nullopt});
@@ -246,7 +246,7 @@ TEST_F(LateChunkTest, ASummaryIsCountedUpAsItWasRead) {
   EXPECT_EQ(FromMicros(summary.last_nominal_time_micros()), At(50));
 
   EmissionChunk next = Chunk(At(60), At(120));
-  for (const kv::Entry& child : children) ASSERT_TRUE(next.Add(child, 5).ok());
+  for (const kv::Entry& child : children) ASSERT_TRUE(next.Add(kv::Entry(child), 5).ok());
   built = Build(next, {Enabled(1), first.value});
   ASSERT_EQ(built.fence.size(), 1u);
   EXPECT_EQ(built.fence[0].kind, Condition::Kind::kValueEquals);
@@ -271,7 +271,7 @@ TEST_F(LateChunkTest, WhereTheSummaryHasGoneEachCommitHasItsOwn) {
        {std::optional<std::string>(), std::optional<std::string>(ended.SerializeAsString())}) {
     EmissionChunk chunk = Chunk(At(60), At(120));
     for (const kv::Entry& child : Children(definition, kStart))
-      ASSERT_TRUE(chunk.Add(child, 5).ok());
+      ASSERT_TRUE(chunk.Add(kv::Entry(child), 5).ok());
     const auto built = Build(chunk, {Enabled(1), read});
     EXPECT_TRUE(built.fence.empty());
     EXPECT_EQ(built.counts[0].skipped, 6u);
@@ -307,7 +307,7 @@ TEST_F(LateChunkTest, OccurrenceMovedIntoThePastByARuleChangeFires) {
     EmissionChunk chunk({.layout = kLayout, .begin = kStart, .end = At(60), .rules = rules},
                         catch_up_);
     for (const kv::Entry& child : Children(definition, kStart - absl::Hours(2)))
-      ASSERT_EQ(chunk.Add(child, 5).value(), EmissionChunk::Added::kDue);
+      ASSERT_EQ(chunk.Add(kv::Entry(child), 5).value(), EmissionChunk::Added::kDue);
     const auto built = Build(chunk, {Enabled(1)});
     ASSERT_EQ(built.groups.size(), 1u);
     EXPECT_EQ(built.counts[0].occurrences, 1u);
@@ -321,7 +321,7 @@ TEST_F(LateChunkTest, AListIsPlannedByItsDefinition) {
   for (int i = 0; i < 20; ++i) definition.mutable_timing()->add_times_micros(ToMicros(At(10 * i)));
   const auto children = Children(definition, kStart);
   EmissionChunk chunk = Chunk(At(0), At(60));
-  for (int i = 0; i < 6; ++i) ASSERT_TRUE(chunk.Add(children[i], 5).ok());
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(chunk.Add(kv::Entry(children[i]), 5).ok());
   const auto keys = chunk.DefinitionsToRead();
   ASSERT_EQ(keys.size(), 1u);
   EXPECT_EQ(keys[0].key, DefinitionKey(Uid::FromBytes(definition.uid()), 1));
@@ -335,7 +335,7 @@ TEST_F(LateChunkTest, AListIsPlannedByItsDefinition) {
   EXPECT_EQ(Count(built.groups[0], ColumnFamily::kChildren, Mutation::Kind::kDelete), 6u);
   // The next windows know the plan.
   EmissionChunk next = Chunk(At(180), At(240));
-  for (int i = 18; i < 20; ++i) ASSERT_TRUE(next.Add(children[i], 5).ok());
+  for (int i = 18; i < 20; ++i) ASSERT_TRUE(next.Add(kv::Entry(children[i]), 5).ok());
   EXPECT_TRUE(next.DefinitionsToRead().empty());
   const auto last = Build(next, {Enabled(1)});
   EXPECT_EQ(last.counts[0].occurrences, 1u);

@@ -73,19 +73,20 @@ void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
 void EmissionWindow::AddChildren() {
   const bool of_one = Perturb(client_.runtime(), Site::kEmitterChunkOfOne);
   while (looked_at_ < read_.entries.size() && !chunk_full_) {
-    const kv::Entry& entry = read_.entries[looked_at_];
-    if (!Add(entry)) {
+    kv::Entry& entry = read_.entries[looked_at_];
+    key_ = entry.key;
+    if (!Add(std::move(entry), key_)) {
       chunk_full_ = true;
       return;
     }
-    last_key_ = entry.key;
+    last_key_.swap(key_);
     ++looked_at_;
     chunk_full_ |= chunk_.full() || (of_one && !chunk_.empty());
   }
 }
 
-bool EmissionWindow::Add(const kv::Entry& entry) {
-  const absl::StatusOr<EmissionChunk::Added> added = chunk_.Add(entry, read_.seq);
+bool EmissionWindow::Add(kv::Entry&& entry, const std::string& key) {
+  const absl::StatusOr<EmissionChunk::Added> added = chunk_.Add(std::move(entry), read_.seq);
   if (!added.ok()) {
     metrics_.records_broken.Increment();
     Log(LogLevel::kError, "emitter.window", "a child cannot be read and is left out",
@@ -97,7 +98,7 @@ bool EmissionWindow::Add(const kv::Entry& entry) {
   if (*added == EmissionChunk::Added::kDueInPart) {
     // Where it stands after this commit is behind it, among what has been read already.
     chunk_full_ = true;
-    GoOnAfter(entry.key);
+    GoOnAfter(key);
     read_.entries.resize(looked_at_ + 1);
   }
   return true;

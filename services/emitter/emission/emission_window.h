@@ -68,8 +68,8 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   void AddChildren();
   // The next read begins after this child.
   void GoOnAfter(const std::string& key);
-  // False if the child is left for the next chunk.
-  bool Add(const kv::Entry& entry);
+  // False if the child is left for the next chunk. The chunk may take the entry; `key` is its key.
+  bool Add(kv::Entry&& entry, const std::string& key);
   void Decide();
   void ReadStates();
   void OnStates(absl::StatusOr<kv::GetResult> result);
@@ -91,6 +91,7 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   kv::ScanResult read_;
   size_t looked_at_ = 0;
   std::string last_key_;  // the last child evaluated
+  std::string key_;       // the one being evaluated
   size_t children_read_ = 0;
   EmissionChunk chunk_;
   bool chunk_full_ = false;
