@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -229,63 +230,73 @@ storage::v1::AttemptRecord AttemptOf(const Outcome& outcome) {
 
 using storage::v1::DoneRecord;
 
-// Begin and duration of the last attempt of each outcome, of one event each.
-void AppendTimes(absl::Span<const Outcome> outcomes, std::string* done) {
-  std::string begins;
-  std::string durations;
-  const int64_t first = outcomes.front().dispatch_micros;
+// The field with the attempts that the row remembers.
+std::string TriedField(const EventRow& event) {
+  DoneRecord done;
+  *done.mutable_tried() = event.MakeRecord().tried();
+  return done.SerializeAsString();
+}
+
+// The fields with begin and duration of the last attempt of each outcome, of one event each.
+std::string TimesFields(absl::Span<const Outcome> outcomes) {
+  DoneRecord done;
   for (const Outcome& outcome : outcomes) {
-    const int64_t begin = outcome.dispatch_micros;
-    AppendVarint(static_cast<uint64_t>(begin - first), &begins);
-    AppendVarint(static_cast<uint64_t>(outcome.complete_micros - begin), &durations);
+    done.add_begin_offset_micros(outcome.dispatch_micros - outcomes.front().dispatch_micros);
+    done.add_duration_micros(outcome.complete_micros - outcome.dispatch_micros);
   }
-  AppendBytes(DoneRecord::kBeginOffsetMicrosFieldNumber, begins, done);
-  AppendBytes(DoneRecord::kDurationMicrosFieldNumber, durations, done);
+  return done.SerializeAsString();
+}
+
+char* WriteRaw(absl::string_view bytes, char* to) {
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  return to + bytes.size();
 }
 
 // The bytes of a Done record, which repeats the same fields of the row as DoneRecordOf. They are
 // written without a message, because each event has one.
 std::string DoneBytes(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes,
                       uint64_t count) {
-  constexpr size_t kUsualBytes = 127;
+  using Done = DoneRecord;
+  constexpr size_t kFieldsMax = 24;
   const Outcome& first = outcomes.front();
   const EventRow& event = entry.event;
-  const auto micros = [](int64_t time) { return static_cast<uint64_t>(time); };
-  const bool tried = first.attempt != AttemptRecord::KIND_UNSPECIFIED;
+  const bool attempted = first.attempt != AttemptRecord::KIND_UNSPECIFIED;
   const bool succeeded = first.kind == EndKind::kSucceeded;
+  const std::string tried = event.has_tried() ? TriedField(event) : std::string();
+  const std::string times =
+      attempted && outcomes.size() > 1 ? TimesFields(outcomes) : std::string();
   std::string done;
-  done.reserve(kUsualBytes + first.reason.size() + first.answer.size());
-  AppendBytes(DoneRecord::kTenantFieldNumber, event.tenant(), &done);
-  AppendNumber(DoneRecord::kCountFieldNumber, count, &done);
-  AppendNumber(DoneRecord::kOutcomeFieldNumber, OutcomeKindOf(first.kind), &done);
-  AppendBytes(DoneRecord::kReasonFieldNumber, first.reason, &done);
-  AppendNumber(DoneRecord::kAttemptsFieldNumber, first.attempts, &done);
-  AppendNumber(DoneRecord::kNominalTimeMicrosFieldNumber, micros(event.nominal_time_micros()),
-               &done);
-  AppendNumber(DoneRecord::kLaunchTimeMicrosFieldNumber, micros(event.launch_time_micros()), &done);
-  AppendNumber(DoneRecord::kDispatchTimeMicrosFieldNumber, micros(first.dispatch_micros), &done);
-  AppendNumber(DoneRecord::kCompleteTimeMicrosFieldNumber, micros(outcomes.back().complete_micros),
-               &done);
-  AppendNumber(DoneRecord::kVersionFieldNumber,
-               entry.claimed_version != 0 ? entry.claimed_version : event.version(), &done);
-  AppendNumber(DoneRecord::kRunCountFieldNumber, std::max<uint64_t>(event.run_count(), 1), &done);
-  AppendBytes(DoneRecord::kEventIdFieldNumber, event.event_id(), &done);
-  if (tried && succeeded) AppendBytes(DoneRecord::kOutputFieldNumber, first.answer, &done);
-  AppendNumber(DoneRecord::kRunKeptFieldNumber, event.run_kept() ? 1 : 0, &done);
-  if (entry.one_off() && event.event_id().empty())
-    AppendNumber(DoneRecord::kLaneFieldNumber, entry.key.lane, &done);
-  if (event.has_tried()) {
-    const EventRecord record = event.MakeRecord();
-    for (const AttemptRecord& attempt : record.tried())
-      AppendBytes(DoneRecord::kTriedFieldNumber, attempt.SerializeAsString(), &done);
-  }
-  AppendNumber(DoneRecord::kRedrivesFieldNumber, event.redrives(), &done);
-  if (tried) AppendNumber(DoneRecord::kStatusFieldNumber, micros(int64_t{first.status}), &done);
-  if (tried && !succeeded) AppendBytes(DoneRecord::kAnswerFieldNumber, first.answer, &done);
-  if (tried && outcomes.size() > 1) AppendTimes(outcomes, &done);
-  if (tried && !succeeded) AppendNumber(DoneRecord::kLastAttemptFieldNumber, first.attempt, &done);
-  AppendNumber(DoneRecord::kGenerationFieldNumber, event.generation(), &done);
-  AppendNumber(DoneRecord::kRevisionFieldNumber, event.revision(), &done);
+  done.resize(kFieldsMax * kFieldBytesMax + event.tenant().size() + first.reason.size() +
+              event.event_id().size() + first.answer.size() + tried.size() + times.size());
+  char* to = done.data();
+  const auto number = [&to](int field, auto value) {
+    to = WriteNumber(field, static_cast<uint64_t>(value), to);
+  };
+  to = WriteBytes(Done::kTenantFieldNumber, event.tenant(), to);
+  number(Done::kCountFieldNumber, count);
+  number(Done::kOutcomeFieldNumber, OutcomeKindOf(first.kind));
+  to = WriteBytes(Done::kReasonFieldNumber, first.reason, to);
+  number(Done::kAttemptsFieldNumber, first.attempts);
+  number(Done::kNominalTimeMicrosFieldNumber, event.nominal_time_micros());
+  number(Done::kLaunchTimeMicrosFieldNumber, event.launch_time_micros());
+  number(Done::kDispatchTimeMicrosFieldNumber, first.dispatch_micros);
+  number(Done::kCompleteTimeMicrosFieldNumber, outcomes.back().complete_micros);
+  number(Done::kVersionFieldNumber,
+         entry.claimed_version != 0 ? entry.claimed_version : event.version());
+  number(Done::kRunCountFieldNumber, std::max<uint64_t>(event.run_count(), 1));
+  to = WriteBytes(Done::kEventIdFieldNumber, event.event_id(), to);
+  if (attempted && succeeded) to = WriteBytes(Done::kOutputFieldNumber, first.answer, to);
+  number(Done::kRunKeptFieldNumber, event.run_kept() ? 1 : 0);
+  if (entry.one_off() && event.event_id().empty()) number(Done::kLaneFieldNumber, entry.key.lane);
+  to = WriteRaw(tried, to);
+  number(Done::kRedrivesFieldNumber, event.redrives());
+  if (attempted) number(Done::kStatusFieldNumber, int64_t{first.status});
+  if (attempted && !succeeded) to = WriteBytes(Done::kAnswerFieldNumber, first.answer, to);
+  to = WriteRaw(times, to);
+  if (attempted && !succeeded) number(Done::kLastAttemptFieldNumber, first.attempt);
+  number(Done::kGenerationFieldNumber, event.generation());
+  number(Done::kRevisionFieldNumber, event.revision());
+  done.resize(static_cast<size_t>(to - done.data()));
   return done;
 }
 

@@ -42,6 +42,10 @@ class FieldReader {
  private:
   bool Fail() { return ok_ = false; }
   bool ReadNumber(uint64_t* number) {
+    if (at_ != end_ && static_cast<signed char>(*at_) >= 0) {
+      *number = static_cast<uint64_t>(*at_++);
+      return true;
+    }
     uint64_t value = 0;
     for (int shift = 0; shift < 64 && at_ != end_; shift += 7) {
       const auto byte = static_cast<unsigned char>(*at_++);
@@ -70,27 +74,6 @@ class FieldReader {
 };
 
 }  // namespace
-
-void AppendVarint(uint64_t value, std::string* out) {
-  char bytes[10];
-  size_t size = 0;
-  for (; value >= 0x80; value >>= 7) bytes[size++] = static_cast<char>(value | 0x80);
-  bytes[size++] = static_cast<char>(value);
-  out->append(bytes, size);
-}
-
-void AppendNumber(int field, uint64_t value, std::string* out) {
-  if (value == 0) return;
-  AppendVarint(static_cast<uint64_t>(field) << 3, out);
-  AppendVarint(value, out);
-}
-
-void AppendBytes(int field, absl::string_view value, std::string* out) {
-  if (value.empty()) return;
-  AppendVarint(static_cast<uint64_t>(field) << 3 | 2, out);
-  AppendVarint(value.size(), out);
-  out->append(value.data(), value.size());
-}
 
 EventRow::EventRow(EventRecord record)
     : record_(std::make_unique<EventRecord>(std::move(record))),
@@ -228,13 +211,10 @@ EventRecord EventRow::MakeRecord() const {
   return record;
 }
 
-void EventRow::AppendTo(std::string* out) const {
-  if (bytes_.empty()) {
-    MakeRecord().AppendToString(out);
-    return;
-  }
-  out->append(bytes_.data(), payload_begin_);
-  out->append(bytes_.data() + payload_end_, bytes_.size() - payload_end_);
+char* EventRow::WriteTo(char* to) const {
+  std::memcpy(to, bytes_.data(), payload_begin_);
+  std::memcpy(to + payload_begin_, bytes_.data() + payload_end_, bytes_.size() - payload_end_);
+  return to + bytes();
 }
 
 void EventRow::SetPayload(std::string payload) {

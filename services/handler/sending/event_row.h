@@ -1,11 +1,12 @@
 // EventRow: the record of a queue row, as the handler keeps it while it works on the row's events.
-// AppendNumber, AppendBytes: write records without a message.
+// WriteNumber, WriteBytes: write records without a message.
 
 #ifndef SERVICES_HANDLER_SENDING_EVENT_ROW_H_
 #define SERVICES_HANDLER_SENDING_EVENT_ROW_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -15,11 +16,33 @@
 
 namespace escapement::handler {
 
-// Append one field of a message in its wire format. A number that is 0 and empty bytes are not
-// written. Signed numbers are cast to int64 first, if they are shorter.
-void AppendNumber(int field, uint64_t value, std::string* out);
-void AppendBytes(int field, absl::string_view value, std::string* out);
-void AppendVarint(uint64_t value, std::string* out);  // not a field, but a number of one
+// Write one field of a message in its wire format, and return the end of its bytes. A number that
+// is 0 and empty bytes are not written. Signed numbers are cast to int64 first, if they are
+// shorter. A field has at most kFieldBytesMax bytes beside those of its text.
+inline constexpr size_t kFieldBytesMax = 2 + 10;  // for field numbers below 2048
+
+inline char* WriteVarint(uint64_t value, char* to) {
+  for (; value >= 0x80; value >>= 7) *to++ = static_cast<char>(value | 0x80);
+  *to++ = static_cast<char>(value);
+  return to;
+}
+
+inline char* WriteNumber(int field, uint64_t value, char* to) {
+  if (value == 0) return to;
+  return WriteVarint(value, WriteVarint(static_cast<uint64_t>(field) << 3, to));
+}
+
+// The bytes themselves, which are not empty, are left to the caller.
+inline char* WriteLength(int field, size_t bytes, char* to) {
+  return WriteVarint(bytes, WriteVarint(static_cast<uint64_t>(field) << 3 | 2, to));
+}
+
+inline char* WriteBytes(int field, absl::string_view value, char* to) {
+  if (value.empty()) return to;
+  to = WriteLength(field, value.size(), to);
+  std::memcpy(to, value.data(), value.size());
+  return to + value.size();
+}
 
 // EventRow: an EventRecord that is read without a message. To make, write and drop a message for
 // each one-off event would cost a fifth of its delivery, and most events need few fields.
@@ -44,8 +67,11 @@ class EventRow {
   const storage::v1::EventRecord& record() const { return *CheckNotNull(record_.get()); }
   // A message without the payload.
   storage::v1::EventRecord MakeRecord() const;
-  // Appends the record in its wire format, without the payload.
-  void AppendTo(std::string* out) const;
+  // Writes the stored bytes without the payload, and returns their end. Only of a row that was
+  // read.
+  char* WriteTo(char* to) const;
+  // How many bytes WriteTo writes.
+  size_t bytes() const { return bytes_.size() - (payload_end_ - payload_begin_); }
   // The stored bytes that hold the fields up to `count`. Only of a row that was read.
   absl::string_view up_to_count() const { return bytes_.substr(0, count_end_); }
 

@@ -80,22 +80,19 @@ TEST(EventRowTest, HasTheFieldsOfTheMessage) {
   }
 }
 
-TEST(EventRowTest, MakesAndAppendsTheRecordWithoutItsPayload) {
+TEST(EventRowTest, MakesAndWritesTheRecordWithoutItsPayload) {
   const std::string bytes = FullRecord().SerializeAsString();
   EventRecord wanted = FullRecord();
   wanted.clear_payload();
   EventRow row;
   ASSERT_TRUE(row.Read(bytes));
   EXPECT_EQ(row.MakeRecord().SerializeAsString(), wanted.SerializeAsString());
-  std::string appended;
-  row.AppendTo(&appended);
-  EXPECT_EQ(appended, wanted.SerializeAsString());
+  std::string written(row.bytes(), ' ');
+  EXPECT_EQ(row.WriteTo(written.data()), written.data() + written.size());
+  EXPECT_EQ(written, wanted.SerializeAsString());
   ASSERT_TRUE(row.KeepRecord());
   EXPECT_EQ(row.record().last_error(), "HTTP 503");
   EXPECT_EQ(row.MakeRecord().SerializeAsString(), wanted.SerializeAsString());
-  appended.clear();
-  EventRow(FullRecord()).AppendTo(&appended);
-  EXPECT_EQ(appended, wanted.SerializeAsString());
 }
 
 TEST(EventRowTest, GivesTheBytesUpToTheCount) {

@@ -93,18 +93,22 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
 void ClaimBatch::AppendToRecord(const ClaimedEntry& entry, uint64_t count) {
   using Record = storage::v1::ClaimRecord;
   using Range = storage::v1::IndexRange;
-  range_.clear();
-  AppendNumber(Range::kFirstFieldNumber, entry.key.first, &range_);
-  AppendNumber(Range::kCountFieldNumber, count, &range_);
-  event_.clear();
-  entry.event.AppendTo(&event_);
-  entry_.clear();
-  AppendBytes(Record::Entry::kEventKeyFieldNumber, entry.event_key, &entry_);
-  AppendBytes(Record::Entry::kEventFieldNumber, event_, &entry_);
-  AppendBytes(Record::Entry::kRangesFieldNumber, range_, &entry_);
-  AppendNumber(Record::Entry::kRowStaysFieldNumber, entry.row_stays ? 1 : 0, &entry_);
-  AppendNumber(Record::Entry::kClaimedVersionFieldNumber, entry.claimed_version, &entry_);
-  AppendBytes(Record::kEntriesFieldNumber, entry_, &record_);
+  char range[2 * kFieldBytesMax];
+  char* to = WriteNumber(Range::kFirstFieldNumber, entry.key.first, range);
+  to = WriteNumber(Range::kCountFieldNumber, count, to);
+  const absl::string_view range_bytes(range, static_cast<size_t>(to - range));
+  entry_.resize(entry.event_key.size() + entry.event.bytes() + sizeof(range) + 5 * kFieldBytesMax);
+  to = WriteBytes(Record::Entry::kEventKeyFieldNumber, entry.event_key, entry_.data());
+  to = WriteLength(Record::Entry::kEventFieldNumber, entry.event.bytes(), to);
+  to = entry.event.WriteTo(to);
+  to = WriteBytes(Record::Entry::kRangesFieldNumber, range_bytes, to);
+  to = WriteNumber(Record::Entry::kRowStaysFieldNumber, entry.row_stays ? 1 : 0, to);
+  to = WriteNumber(Record::Entry::kClaimedVersionFieldNumber, entry.claimed_version, to);
+  const absl::string_view bytes(entry_.data(), static_cast<size_t>(to - entry_.data()));
+  const size_t begin = record_.size();
+  record_.resize(begin + kFieldBytesMax + bytes.size());
+  to = WriteBytes(Record::kEntriesFieldNumber, bytes, record_.data() + begin);
+  record_.resize(static_cast<size_t>(to - record_.data()));
 }
 
 void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {

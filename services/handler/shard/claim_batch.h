@@ -69,8 +69,7 @@ class ClaimBatch {
   PendingClaim pending_;
   kv::Group group_;
   std::string record_;  // a serialised ClaimRecord, built entry by entry
-  // Parts of an entry, reused for each.
-  std::string entry_, event_, range_;
+  std::string entry_;   // memory to write an entry to
   uint64_t events_ = 0;
   size_t bytes_ = 0;
   size_t row_bytes_ = 0;  // the queued rows, with payloads of one-off events

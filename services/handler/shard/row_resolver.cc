@@ -18,13 +18,14 @@ std::shared_ptr<DeliveryContext> MakeContext(std::shared_ptr<const CachedDefinit
   auto context = std::make_shared<DeliveryContext>();
   context->cached = definition.get();
   context->target_key = definition->target_key;
-  context->closed = definition->closed;
+  if (!definition->closed.empty()) context->closed = definition->closed;
   context->timeout = definition->timeout;
-  context->occurrence = entry.key.occurrence;
+  if (!entry.key.occurrence.empty()) context->occurrence = entry.key.occurrence;
   context->nominal_time = FromMicros(entry.event.nominal_time_micros());
   context->launch_time = FromMicros(entry.event.launch_time_micros());
   context->run_count = std::max<uint64_t>(entry.event.run_count(), 1);
-  context->trace_parent = std::string(entry.event.trace_parent());
+  if (!entry.event.trace_parent().empty())
+    context->trace_parent = std::string(entry.event.trace_parent());
   const storage::v1::DefinitionRecord* const record = definition->record.get();
   context->definition = {std::move(definition), record};
   return context;
@@ -67,6 +68,13 @@ void ResolveOneOff(RecordCache& cache, ResolvedRow& row) {
 }
 
 void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
+  // JudgeQueueRow would ask for the same. It needs the message, which is made once.
+  if (cache.State(row.entry.key.uid) == nullptr) {
+    cache.Definition(row.entry.key.uid, row.entry.event.version());
+    row.judged.emplace();  // kFetch
+    return;
+  }
+  if (!row.entry.event.has_record() && !row.entry.event.KeepRecord()) return;
   row.judged =
       JudgeQueueRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event.record());
   if (row.judged->action != Action::kSend) return;
@@ -121,7 +129,6 @@ std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, const QueuedRow& row
   auto resolved = std::make_unique<ResolvedRow>();
   ClaimedEntry& entry = resolved->entry;
   if (!entry.event.Read(row.value())) return resolved;
-  if (!entry.one_off() && !entry.event.KeepRecord()) return resolved;
   entry.bytes = row.Share();
   entry.event_key = row.key();
   Resolve(cache, *resolved);
