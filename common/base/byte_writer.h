@@ -66,6 +66,11 @@ class ByteWriter {
     if (!bytes.empty()) std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
   }
 
+  size_t size() const { return used_; }
+  // Valid until the next call.
+  absl::string_view written() const { return absl::string_view(bytes_).substr(0, used_); }
+  void Clear() { used_ = 0; }
+
   // All that was written. Write nothing more.
   std::string Take() {
     bytes_.resize(used_);

@@ -9,8 +9,8 @@
 #include "common/base/check.h"
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
+#include "common/base/message_writer.h"
 #include "common/base/proto_time.h"
-#include "common/base/record_writer.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
@@ -165,9 +165,9 @@ std::string RowOf(const EventRowBuilder::Options& options, const NewEvent& event
   using Row = storage::v1::EventRecord;
   const bool limited = event.throttle != nullptr;
   const std::string throttle = limited ? event.throttle->SerializeAsString() : std::string();
-  RecordWriter row(kRowBytes + (limited ? kLimitedBytes : 0) + options.tenant.size() +
-                   event.payload.size() + event.client_id.size() + throttle.size() +
-                   options.trace_parent.size());
+  MessageWriter row(kRowBytes + (limited ? kLimitedBytes : 0) + options.tenant.size() +
+                    event.payload.size() + event.client_id.size() + throttle.size() +
+                    options.trace_parent.size());
   row.Bytes(Row::kTenantFieldNumber, options.tenant)
       .Bytes(Row::kDefinitionHashFieldNumber, event.definition_hash->bytes())
       .Number(Row::kCountFieldNumber, 1)

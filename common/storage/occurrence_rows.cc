@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/message_writer.h"
 #include "common/base/proto_time.h"
-#include "common/base/record_writer.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -120,7 +120,7 @@ void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrenc
   key.first = slice.first;
   const auto micros = [](absl::Time time) { return static_cast<uint64_t>(ToMicros(time)); };
   using Row = storage::v1::EventRecord;
-  RecordWriter row(kSliceBytes + source.tenant.size());
+  MessageWriter row(kSliceBytes + source.tenant.size());
   row.Bytes(Row::kTenantFieldNumber, source.tenant)
       .Number(Row::kVersionFieldNumber, source.version)
       .Number(Row::kCountFieldNumber, slice.count)

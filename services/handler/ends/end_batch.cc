@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "common/base/check.h"
+#include "common/base/message_writer.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/records/row_judge.h"
@@ -247,35 +247,25 @@ std::string TimesFields(absl::Span<const Outcome> outcomes) {
   return done.SerializeAsString();
 }
 
-char* WriteRaw(absl::string_view bytes, char* to) {
-  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-  return to + bytes.size();
-}
-
 // The bytes of a Done record, which repeats the same fields of the row as DoneRecordOf. They are
 // written without a message, because each event has one.
 std::string DoneBytes(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes,
                       uint64_t count) {
   using Done = DoneRecord;
-  constexpr size_t kFieldsMax = 24;
+  constexpr size_t kNumbersUsual = 64;
   const Outcome& first = outcomes.front();
   const EventRow& event = entry.event;
   const bool attempted = first.attempt != AttemptRecord::KIND_UNSPECIFIED;
   const bool succeeded = first.kind == EndKind::kSucceeded;
-  const std::string tried = event.has_tried() ? TriedField(event) : std::string();
-  const std::string times =
-      attempted && outcomes.size() > 1 ? TimesFields(outcomes) : std::string();
-  std::string done;
-  done.resize(kFieldsMax * kFieldBytesMax + event.tenant().size() + first.reason.size() +
-              event.event_id().size() + first.answer.size() + tried.size() + times.size());
-  char* to = done.data();
-  const auto number = [&to](int field, auto value) {
-    to = WriteNumber(field, static_cast<uint64_t>(value), to);
+  MessageWriter done(kNumbersUsual + event.tenant().size() + first.reason.size() +
+                     event.event_id().size() + first.answer.size());
+  const auto number = [&done](uint32_t field, auto value) {
+    done.Number(field, static_cast<uint64_t>(value));
   };
-  to = WriteBytes(Done::kTenantFieldNumber, event.tenant(), to);
+  done.Bytes(Done::kTenantFieldNumber, event.tenant());
   number(Done::kCountFieldNumber, count);
   number(Done::kOutcomeFieldNumber, OutcomeKindOf(first.kind));
-  to = WriteBytes(Done::kReasonFieldNumber, first.reason, to);
+  done.Bytes(Done::kReasonFieldNumber, first.reason);
   number(Done::kAttemptsFieldNumber, first.attempts);
   number(Done::kNominalTimeMicrosFieldNumber, event.nominal_time_micros());
   number(Done::kLaunchTimeMicrosFieldNumber, event.launch_time_micros());
@@ -284,20 +274,19 @@ std::string DoneBytes(const ClaimedEntry& entry, absl::Span<const Outcome> outco
   number(Done::kVersionFieldNumber,
          entry.claimed_version != 0 ? entry.claimed_version : event.version());
   number(Done::kRunCountFieldNumber, std::max<uint64_t>(event.run_count(), 1));
-  to = WriteBytes(Done::kEventIdFieldNumber, event.event_id(), to);
-  if (attempted && succeeded) to = WriteBytes(Done::kOutputFieldNumber, first.answer, to);
+  done.Bytes(Done::kEventIdFieldNumber, event.event_id());
+  if (attempted && succeeded) done.Bytes(Done::kOutputFieldNumber, first.answer);
   number(Done::kRunKeptFieldNumber, event.run_kept() ? 1 : 0);
   if (entry.one_off() && event.event_id().empty()) number(Done::kLaneFieldNumber, entry.key.lane);
-  to = WriteRaw(tried, to);
+  if (event.has_tried()) done.Fields(TriedField(event));
   number(Done::kRedrivesFieldNumber, event.redrives());
   if (attempted) number(Done::kStatusFieldNumber, int64_t{first.status});
-  if (attempted && !succeeded) to = WriteBytes(Done::kAnswerFieldNumber, first.answer, to);
-  to = WriteRaw(times, to);
+  if (attempted && !succeeded) done.Bytes(Done::kAnswerFieldNumber, first.answer);
+  if (attempted && outcomes.size() > 1) done.Fields(TimesFields(outcomes));
   if (attempted && !succeeded) number(Done::kLastAttemptFieldNumber, first.attempt);
   number(Done::kGenerationFieldNumber, event.generation());
   number(Done::kRevisionFieldNumber, event.revision());
-  done.resize(static_cast<size_t>(to - done.data()));
-  return done;
+  return done.Take();
 }
 
 // The outcomes, of `count` events, are contiguous and alike.

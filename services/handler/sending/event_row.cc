@@ -1,5 +1,6 @@
 #include "services/handler/sending/event_row.h"
 
+#include <cstring>
 #include <utility>
 
 namespace escapement::handler {

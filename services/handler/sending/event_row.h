@@ -1,12 +1,10 @@
 // EventRow: the record of a queue row, as the handler keeps it while it works on the row's events.
-// WriteNumber, WriteBytes: write records without a message.
 
 #ifndef SERVICES_HANDLER_SENDING_EVENT_ROW_H_
 #define SERVICES_HANDLER_SENDING_EVENT_ROW_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -15,34 +13,6 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
-
-// Write one field of a message in its wire format, and return the end of its bytes. A number that
-// is 0 and empty bytes are not written. Signed numbers are cast to int64 first, if they are
-// shorter. A field has at most kFieldBytesMax bytes beside those of its text.
-inline constexpr size_t kFieldBytesMax = 2 + 10;  // for field numbers below 2048
-
-inline char* WriteVarint(uint64_t value, char* to) {
-  for (; value >= 0x80; value >>= 7) *to++ = static_cast<char>(value | 0x80);
-  *to++ = static_cast<char>(value);
-  return to;
-}
-
-inline char* WriteNumber(int field, uint64_t value, char* to) {
-  if (value == 0) return to;
-  return WriteVarint(value, WriteVarint(static_cast<uint64_t>(field) << 3, to));
-}
-
-// The bytes themselves, which are not empty, are left to the caller.
-inline char* WriteLength(int field, size_t bytes, char* to) {
-  return WriteVarint(bytes, WriteVarint(static_cast<uint64_t>(field) << 3 | 2, to));
-}
-
-inline char* WriteBytes(int field, absl::string_view value, char* to) {
-  if (value.empty()) return to;
-  to = WriteLength(field, value.size(), to);
-  std::memcpy(to, value.data(), value.size());
-  return to + value.size();
-}
 
 // EventRow: an EventRecord that is read without a message. To make, write and drop a message for
 // each one-off event would cost a fifth of its delivery, and most events need few fields.

@@ -93,22 +93,14 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
 void ClaimBatch::AppendToRecord(const ClaimedEntry& entry, uint64_t count) {
   using Record = storage::v1::ClaimRecord;
   using Range = storage::v1::IndexRange;
-  char range[2 * kFieldBytesMax];
-  char* to = WriteNumber(Range::kFirstFieldNumber, entry.key.first, range);
-  to = WriteNumber(Range::kCountFieldNumber, count, to);
-  const absl::string_view range_bytes(range, static_cast<size_t>(to - range));
-  entry_.resize(entry.event_key.size() + entry.event.bytes() + sizeof(range) + 5 * kFieldBytesMax);
-  to = WriteBytes(Record::Entry::kEventKeyFieldNumber, entry.event_key, entry_.data());
-  to = WriteLength(Record::Entry::kEventFieldNumber, entry.event.bytes(), to);
-  to = entry.event.WriteTo(to);
-  to = WriteBytes(Record::Entry::kRangesFieldNumber, range_bytes, to);
-  to = WriteNumber(Record::Entry::kRowStaysFieldNumber, entry.row_stays ? 1 : 0, to);
-  to = WriteNumber(Record::Entry::kClaimedVersionFieldNumber, entry.claimed_version, to);
-  const absl::string_view bytes(entry_.data(), static_cast<size_t>(to - entry_.data()));
-  const size_t begin = record_.size();
-  record_.resize(begin + kFieldBytesMax + bytes.size());
-  to = WriteBytes(Record::kEntriesFieldNumber, bytes, record_.data() + begin);
-  record_.resize(static_cast<size_t>(to - record_.data()));
+  MessageWriter range(15);
+  range.Number(Range::kFirstFieldNumber, entry.key.first).Number(Range::kCountFieldNumber, count);
+  entry_.Clear().Bytes(Record::Entry::kEventKeyFieldNumber, entry.event_key);
+  entry.event.WriteTo(entry_.Room(Record::Entry::kEventFieldNumber, entry.event.bytes()));
+  entry_.Message(Record::Entry::kRangesFieldNumber, range.written())
+      .Number(Record::Entry::kRowStaysFieldNumber, entry.row_stays ? 1 : 0)
+      .Number(Record::Entry::kClaimedVersionFieldNumber, entry.claimed_version);
+  record_.Message(Record::kEntriesFieldNumber, entry_.written());
 }
 
 void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
@@ -131,13 +123,12 @@ kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {
   CHECK_GT(rows(), 0u);
   Claim& claim = *pending_.claim;
   claim.claim_time_micros = now_micros;
-  storage::v1::ClaimRecord rest;
-  rest.set_claim_time_micros(now_micros);
-  rest.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
-  rest.AppendToString(&record_);
-  group_.mutations.push_back({.cf = ColumnFamily::kInflight,
-                              .key = EncodeClaimKey(claim.id),
-                              .value = std::move(record_)});
+  using Record = storage::v1::ClaimRecord;
+  record_.Number(Record::kClaimTimeMicrosFieldNumber, static_cast<uint64_t>(now_micros))
+      .Number(Record::kDeliveryTimeoutMaxMicrosFieldNumber,
+              static_cast<uint64_t>(absl::ToInt64Microseconds(claim.timeout_max)));
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kInflight, .key = EncodeClaimKey(claim.id), .value = record_.Take()});
   if (has_one_off_) {
     group_.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(claim.id.shard)});
   }

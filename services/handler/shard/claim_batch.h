@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/message_writer.h"
 #include "common/kv/kv_store.h"
 #include "common/records/record_cache.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -63,13 +64,16 @@ class ClaimBatch {
   void AppendToRecord(const ClaimedEntry& entry, uint64_t count);
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
+  static constexpr size_t kRecordBytesUsual = 16 << 10;
+  static constexpr size_t kEntryBytesUsual = 256;
+
   const Bounds max_;
   const size_t rows_expected_;
   absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
   kv::Group group_;
-  std::string record_;  // a serialised ClaimRecord, built entry by entry
-  std::string entry_;   // memory to write an entry to
+  MessageWriter record_ = MessageWriter(kRecordBytesUsual);  // a ClaimRecord, entry by entry
+  MessageWriter entry_ = MessageWriter(kEntryBytesUsual);    // its memory is used for each entry
   uint64_t events_ = 0;
   size_t bytes_ = 0;
   size_t row_bytes_ = 0;  // the queued rows, with payloads of one-off events

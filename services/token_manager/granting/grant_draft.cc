@@ -161,7 +161,7 @@ void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
   using Entry = storage::v1::ClaimRecord::Entry;
   using Ref = storage::v1::GrantRef;
   using Indices = storage::v1::IndexRange;
-  RecordWriter indices(15), ref(64), entry(event_bytes.size() + 192);
+  MessageWriter indices(15), ref(64), entry(event_bytes.size() + 192);
   indices.Number(Indices::kFirstFieldNumber, range.first)
       .Number(Indices::kCountFieldNumber, range.count);
   ref.Number(Ref::kPolicyShardFieldNumber, state_.shard)
@@ -176,11 +176,11 @@ void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
     entry.Bytes(Entry::kEventKeyFieldNumber, row_key);
   }
   entry.Message(Entry::kEventFieldNumber, event_bytes)
-      .Message(Entry::kRangesFieldNumber, indices.Take())
+      .Message(Entry::kRangesFieldNumber, indices.written())
       .Number(Entry::kRowStaysFieldNumber, source.one_off() ? 1 : 0)
       .Number(Entry::kClaimedVersionFieldNumber, grant.record.claimed_version())
-      .Message(Entry::kGrantFieldNumber, ref.Take());
-  claim.record.Message(storage::v1::ClaimRecord::kEntriesFieldNumber, entry.Take());
+      .Message(Entry::kGrantFieldNumber, ref.written());
+  claim.record.Message(storage::v1::ClaimRecord::kEntriesFieldNumber, entry.written());
 }
 
 void GrantDraft::Require(kv::Condition condition, const Uid& uid, const WaitingRow* row) {

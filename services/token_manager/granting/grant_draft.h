@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/message_writer.h"
 #include "common/records/row_judge.h"
-#include "services/token_manager/holding/record_writer.h"
 #include "services/token_manager/shard/round.h"
 
 namespace escapement::token_manager {
@@ -29,7 +29,7 @@ class GrantDraft {
   struct Claim {
     uint16_t queue_shard = 0;
     uint64_t number = 0;
-    RecordWriter record = RecordWriter(kClaimBytesUsual);  // its entries
+    MessageWriter record = MessageWriter(kClaimBytesUsual);  // its entries
     int entry_count = 0;
     uint64_t events = 0;
     int64_t delivery_timeout_max_micros = 0;

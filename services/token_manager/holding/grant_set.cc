@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "services/token_manager/holding/record_writer.h"
+#include "common/base/message_writer.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -90,7 +90,7 @@ std::string EncodeGrant(const Grant& grant) {
   using Holders = Record::Holders;
   const Record& record = grant.record;
   const std::string& event = EventBytesOf(*grant.source);
-  RecordWriter out(event.size() + 192);
+  MessageWriter out(event.size() + 192);
   out.Message(Record::kEventFieldNumber, event)
       .Bytes(Record::kUidFieldNumber, grant.source->uid.bytes())
       .Bytes(Record::kOccurrenceFieldNumber, grant.source->occurrence)
@@ -102,7 +102,7 @@ std::string EncodeGrant(const Grant& grant) {
       .Number(Record::kClaimEpochFieldNumber, record.claim_epoch())
       .Number(Record::kClaimNumberFieldNumber, record.claim_number());
   for (const HeldRange& range : grant.holders) {
-    RecordWriter holders(15);
+    MessageWriter holders(15);
     holders.Number(Holders::kFirstFieldNumber, range.first)
         .Number(Holders::kCountFieldNumber, range.count)
         .Number(Holders::kDeliveredTimeMicrosFieldNumber, Unsigned(range.delivered_micros))
@@ -111,7 +111,7 @@ std::string EncodeGrant(const Grant& grant) {
         .Number(Holders::kLostClaimsFieldNumber, range.lost_claims)
         .Number(Holders::kDispatchTimeMicrosFieldNumber, Unsigned(range.dispatch_micros))
         .Number(Holders::kStatusFieldNumber, Unsigned(range.status));
-    out.Message(Record::kHoldersFieldNumber, holders.Take());
+    out.Message(Record::kHoldersFieldNumber, holders.written());
   }
   return out.Number(Record::kReturnDueMicrosFieldNumber, Unsigned(record.return_due_micros()))
       .Number(Record::kRetryAtMicrosFieldNumber, Unsigned(record.retry_at_micros()))
