@@ -27,13 +27,20 @@ Uid KeyReader::Id() {
   return uid;
 }
 std::string KeyReader::Text() {
-  std::string text;
-  for (size_t zero = rest_.find('\0'); zero < rest_.size() - 1; zero = rest_.find('\0')) {
-    const char mark = rest_[zero + 1];
-    text.append(rest_.data(), mark == '\xff' ? zero + 1 : zero);
-    rest_.remove_prefix(zero + 2);
-    if (mark == '\x01') return text;
-    if (mark != '\xff') break;
+  // Most texts have no zero; a uid in the place of a text may have many.
+  std::string text(rest_.substr(0, rest_.find('\0')));
+  for (size_t i = text.size(); i + 1 < rest_.size(); ++i) {
+    if (rest_[i] == '\0') {
+      const char mark = rest_[++i];
+      if (mark == '\x01') {
+        rest_.remove_prefix(i + 1);
+        return text;
+      }
+      if (mark != '\xff') break;
+      text.push_back('\0');
+    } else {
+      text.push_back(rest_[i]);
+    }
   }
   Fail();
   return std::string();

@@ -26,12 +26,11 @@ std::string ToBase32Hex(absl::string_view bytes) {
   char* digit = text.data();
   for (; bytes.size() >= 5; bytes.remove_prefix(5)) {
     const auto byte = [&](size_t i) { return uint32_t{static_cast<unsigned char>(bytes[i])}; };
-    for (const uint32_t ten_bits :
-         {byte(0) << 2 | byte(1) >> 6, (byte(1) & 63) << 4 | byte(2) >> 4,
-          (byte(2) & 15) << 6 | byte(3) >> 2, (byte(3) & 3) << 8 | byte(4)}) {
-      std::memcpy(digit, kDigitPairs[ten_bits].data(), 2);
-      digit += 2;
-    }
+    std::memcpy(digit, kDigitPairs[byte(0) << 2 | byte(1) >> 6].data(), 2);
+    std::memcpy(digit + 2, kDigitPairs[(byte(1) & 63) << 4 | byte(2) >> 4].data(), 2);
+    std::memcpy(digit + 4, kDigitPairs[(byte(2) & 15) << 6 | byte(3) >> 2].data(), 2);
+    std::memcpy(digit + 6, kDigitPairs[(byte(3) & 3) << 8 | byte(4)].data(), 2);
+    digit += 8;
   }
   uint64_t buffer = 0;
   int bits = 0;

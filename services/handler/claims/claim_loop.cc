@@ -168,7 +168,11 @@ void ClaimLoop::Stop() {
 
 ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
   std::unique_ptr<ResolvedRow> judged = TakeResolved(row, now);
-  if (judged == nullptr) judged = ResolveRow(state_.core.cache, row);
+  if (judged == nullptr) {
+    judged = ResolveRow(state_.core.cache, row);
+  } else if (judged->Is(RowJudgement::Action::kFetch)) {
+    JudgeAgain(state_.core.cache, *judged);
+  }
   ResolvedRow& resolved = *judged;
   if (!resolved.judged.has_value()) {
     // The row stays in the store, and its key stays held: nothing can be done with it.
@@ -184,6 +188,7 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
   }
   switch (resolved.judged->action) {
     case RowJudgement::Action::kFetch:
+      row.KeepResolved(std::move(judged));
       awaiting_records_.push_back(std::move(row));
       return awaiting_records_.size() < kAwaitingRecordsMax ? Next::kContinue : Next::kStop;
     case RowJudgement::Action::kPark:

@@ -88,7 +88,7 @@ class ClaimLoop {
     size_t on_time_rows() const;
   };
   // Returns the judgement that the row keeps. Null if it has none, or another one is due: its
-  // schedule has changed, or it is missed by now.
+  // schedule has changed, or it is missed by now. It may be kFetch.
   std::unique_ptr<ResolvedRow> TakeResolved(QueuedRow& row, absl::Time now) const;
   void Requeue(QueuedRow row);
   bool MayClaim() const;

@@ -37,6 +37,9 @@ void EndLoop::Add(Outcome&& outcome) {
     FlushWithin(kFreeingFlushDelay);
     urgent_ = true;
   }
+  // The claim's other events mostly end next.
+  if (outcomes_.empty())
+    outcomes_.reserve(std::min<size_t>(outcome.claim->open, kEndOutcomesFlush));
   outcomes_.push_back(std::move(outcome));
 }
 
@@ -134,11 +137,7 @@ std::vector<Outcome> EndLoop::TakeOutcomes() {
       bytes += entry.context->payload.size();
   }
   known_outcomes_ -= std::min(n, known_outcomes_);
-  if (n == outcomes_.size()) {
-    std::vector<Outcome> taken = std::exchange(outcomes_, {});
-    outcomes_.reserve(std::min(taken.size(), kEndOutcomesFlush));
-    return taken;
-  }
+  if (n == outcomes_.size()) return std::exchange(outcomes_, {});
   std::vector<Outcome> taken(std::make_move_iterator(outcomes_.begin()),
                              std::make_move_iterator(outcomes_.begin() + n));
   outcomes_.erase(outcomes_.begin(), outcomes_.begin() + n);

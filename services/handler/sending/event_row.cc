@@ -108,7 +108,81 @@ bool EventRow::Read(absl::string_view bytes) {
   FieldReader fields(bytes);
   bool up_to_count = true;
   for (size_t begin = 0; fields.Next(); begin = fields.position()) {
-    Set(fields.field(), fields.number(), fields.text());
+    const uint64_t number = fields.number();
+    const absl::string_view text = fields.text();
+    switch (fields.field()) {
+      case EventRecord::kTenantFieldNumber:
+        tenant_ = text;
+        break;
+      case EventRecord::kVersionFieldNumber:
+        version_ = number;
+        break;
+      case EventRecord::kDefinitionHashFieldNumber:
+        definition_hash_ = text;
+        break;
+      case EventRecord::kCountFieldNumber:
+        count_ = number;
+        break;
+      case EventRecord::kRunCountFieldNumber:
+        run_count_ = number;
+        break;
+      case EventRecord::kAttemptsFieldNumber:
+        attempts_ = static_cast<uint32_t>(number);
+        break;
+      case EventRecord::kNominalTimeMicrosFieldNumber:
+        nominal_time_micros_ = static_cast<int64_t>(number);
+        break;
+      case EventRecord::kLaunchTimeMicrosFieldNumber:
+        launch_time_micros_ = static_cast<int64_t>(number);
+        break;
+      case EventRecord::kPayloadFieldNumber:
+        payload_ = text;
+        break;
+      case EventRecord::kEventIdFieldNumber:
+        event_id_ = text;
+        break;
+      case EventRecord::kClientChosenIdFieldNumber:
+        client_chosen_id_ = number != 0;
+        break;
+      case EventRecord::kRunKeptFieldNumber:
+        run_kept_ = number != 0;
+        break;
+      case EventRecord::kTriedSinceMicrosFieldNumber:
+        tried_since_micros_ = static_cast<int64_t>(number);
+        break;
+      case EventRecord::kTriedFieldNumber:
+        has_tried_ = true;
+        break;
+      case EventRecord::kRedrivesFieldNumber:
+        redrives_ = static_cast<uint32_t>(number);
+        break;
+      case EventRecord::kAttemptsBeforeRedriveFieldNumber:
+        attempts_before_redrive_ = static_cast<uint32_t>(number);
+        break;
+      case EventRecord::kCountsInNoRunFieldNumber:
+        counts_in_no_run_ = number != 0;
+        break;
+      case EventRecord::kLostClaimsFieldNumber:
+        lost_claims_ = static_cast<uint32_t>(number);
+        break;
+      case EventRecord::kTraceParentFieldNumber:
+        trace_parent_ = text;
+        break;
+      case EventRecord::kGenerationFieldNumber:
+        generation_ = number;
+        break;
+      case EventRecord::kRevisionFieldNumber:
+        revision_ = number;
+        break;
+      case EventRecord::kMaybeSentFieldNumber:
+        maybe_sent_ = number != 0;
+        break;
+      case EventRecord::kMaxLatenessMicrosFieldNumber:
+        max_lateness_micros_ = static_cast<int64_t>(number);
+        break;
+      default:
+        break;
+    }
     up_to_count = up_to_count && fields.field() <= EventRecord::kCountFieldNumber;
     if (up_to_count) count_end_ = fields.position();
     if (fields.field() != EventRecord::kPayloadFieldNumber) continue;
@@ -116,82 +190,6 @@ bool EventRow::Read(absl::string_view bytes) {
     payload_end_ = fields.position();
   }
   return fields.ok();
-}
-
-void EventRow::Set(uint64_t field, uint64_t number, absl::string_view text) {
-  switch (field) {
-    case EventRecord::kTenantFieldNumber:
-      tenant_ = text;
-      break;
-    case EventRecord::kVersionFieldNumber:
-      version_ = number;
-      break;
-    case EventRecord::kDefinitionHashFieldNumber:
-      definition_hash_ = text;
-      break;
-    case EventRecord::kCountFieldNumber:
-      count_ = number;
-      break;
-    case EventRecord::kRunCountFieldNumber:
-      run_count_ = number;
-      break;
-    case EventRecord::kAttemptsFieldNumber:
-      attempts_ = static_cast<uint32_t>(number);
-      break;
-    case EventRecord::kNominalTimeMicrosFieldNumber:
-      nominal_time_micros_ = static_cast<int64_t>(number);
-      break;
-    case EventRecord::kLaunchTimeMicrosFieldNumber:
-      launch_time_micros_ = static_cast<int64_t>(number);
-      break;
-    case EventRecord::kPayloadFieldNumber:
-      payload_ = text;
-      break;
-    case EventRecord::kEventIdFieldNumber:
-      event_id_ = text;
-      break;
-    case EventRecord::kClientChosenIdFieldNumber:
-      client_chosen_id_ = number != 0;
-      break;
-    case EventRecord::kRunKeptFieldNumber:
-      run_kept_ = number != 0;
-      break;
-    case EventRecord::kTriedSinceMicrosFieldNumber:
-      tried_since_micros_ = static_cast<int64_t>(number);
-      break;
-    case EventRecord::kTriedFieldNumber:
-      has_tried_ = true;
-      break;
-    case EventRecord::kRedrivesFieldNumber:
-      redrives_ = static_cast<uint32_t>(number);
-      break;
-    case EventRecord::kAttemptsBeforeRedriveFieldNumber:
-      attempts_before_redrive_ = static_cast<uint32_t>(number);
-      break;
-    case EventRecord::kCountsInNoRunFieldNumber:
-      counts_in_no_run_ = number != 0;
-      break;
-    case EventRecord::kLostClaimsFieldNumber:
-      lost_claims_ = static_cast<uint32_t>(number);
-      break;
-    case EventRecord::kTraceParentFieldNumber:
-      trace_parent_ = text;
-      break;
-    case EventRecord::kGenerationFieldNumber:
-      generation_ = number;
-      break;
-    case EventRecord::kRevisionFieldNumber:
-      revision_ = number;
-      break;
-    case EventRecord::kMaybeSentFieldNumber:
-      maybe_sent_ = number != 0;
-      break;
-    case EventRecord::kMaxLatenessMicrosFieldNumber:
-      max_lateness_micros_ = static_cast<int64_t>(number);
-      break;
-    default:
-      break;
-  }
 }
 
 bool EventRow::KeepRecord() {

@@ -77,9 +77,6 @@ class EventRow {
   int64_t max_lateness_micros() const { return max_lateness_micros_; }
 
  private:
-  // `number` or `text` is the value, by the type of the field.
-  void Set(uint64_t field, uint64_t number, absl::string_view text);
-
   absl::string_view bytes_;   // empty if the row was made of a message
   size_t count_end_ = 0;      // in bytes_
   size_t payload_begin_ = 0;  // in bytes_: the field with its tag

@@ -65,7 +65,9 @@ absl::Time DueOfEventKey(absl::string_view key) {
 Rank RankOf(absl::string_view key, absl::Time now) {
   const uint8_t lane = LaneOfEventKey(key);
   const absl::Time due = DueOfEventKey(key);
-  return {lane < kLaneRetry ? AgedPriority(lane, now - due) : kNoPriority, due};
+  if (lane >= kLaneRetry) return {kNoPriority, due};
+  // Most rows are young, and ageing takes a slow division.
+  return {now - kAgeingStep < due ? lane : AgedPriority(lane, now - due), due};
 }
 
 uint8_t DueQueue::SegmentOf(absl::string_view key) const {

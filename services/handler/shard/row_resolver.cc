@@ -87,14 +87,19 @@ void Resolve(RecordCache& cache, ResolvedRow& row) {
   std::optional<EventKey> key = DecodeEventKey(row.entry.event_key);
   if (!key.has_value() || row.entry.event.count() == 0) return;
   row.entry.key = *std::move(key);
+  JudgeAgain(cache, row);
+}
+
+}  // namespace
+
+void JudgeAgain(RecordCache& cache, ResolvedRow& row) {
+  row.judged.reset();
   if (row.entry.one_off()) {
     ResolveOneOff(cache, row);
   } else {
     ResolveScheduled(cache, row);
   }
 }
-
-}  // namespace
 
 EndKind EndKindOf(const RowJudgement& judged) {
   switch (judged.action) {

@@ -39,7 +39,10 @@ std::shared_ptr<const DeliveryContext> ContextOfScheduled(
 // Never returns null. The result keeps the bytes of the row.
 std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, const QueuedRow& row);
 
-// The same for a row that is parsed already.
+// Judges a row again whose judgement was kFetch.
+void JudgeAgain(RecordCache& cache, ResolvedRow& row);
+
+// The same as ResolveRow for a row that is parsed already.
 std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
                                         storage::v1::EventRecord event);
 

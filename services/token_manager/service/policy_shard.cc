@@ -316,9 +316,15 @@ void PolicyShard::Commit(Round& round) {
     if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
   }
   if (!groups.empty()) {
-    commit_ = std::make_unique<const kv::Commit>(
-        kv::Commit{.fence = {state_->fence}, .groups = std::move(groups)});
-    return Send();
+    committing_ = true;
+    state_->core.metrics.commits.Increment();
+    return state_->core.client.CommitAsync(
+        {.fence = {state_->fence},
+         .groups = std::move(groups),
+         .again_without_room = kRetryCommitDelay},
+        state_->core.executor,
+        state_->WhileOwned(
+            [this](const absl::StatusOr<kv::CommitResult>& result) { OnCommitted(result); }));
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
   round_.reset();
@@ -326,32 +332,19 @@ void PolicyShard::Commit(Round& round) {
     state_->core.wake();
 }
 
-void PolicyShard::Send() {
-  state_->core.metrics.commits.Increment();
-  // A copy is kept: it may have to be sent again.
-  state_->core.client.CommitAsync(
-      kv::Commit(*commit_), state_->core.executor,
-      state_->WhileOwned(
-          [this](const absl::StatusOr<kv::CommitResult>& result) { OnCommitted(result); }));
-}
-
 void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
   Executor& executor = *state_->core.executor;
-  if (absl::IsResourceExhausted(result.status())) {
-    executor.PostAfter(kRetryCommitDelay, state_->WhileOwned([this] { Send(); }));
-    return;
-  }
   if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
     // Usually the lease or the session is lost and the shard is about to be dropped. If not, it is
     // loaded again, because memory may differ from the store.
     executor.PostAfter(kReloadAfter, state_->WhileOwned([this] {
-      commit_.reset();
+      committing_ = false;
       reloading_ = true;
       state_->core.wake();
     }));
     return;
   }
-  commit_.reset();
+  committing_ = false;
   const std::unique_ptr<Round> round = std::move(round_);
   round->ended.CountIn(state_->core.statistics, round->micros);
   absl::Span<const kv::Verdict> verdicts = result->verdicts;

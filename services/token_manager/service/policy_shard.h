@@ -70,7 +70,7 @@ class PolicyShard {
   }
   bool drained() const { return draining_ && !committing(); }
   // A commit is under way: until it ends, which wakes, Step does nothing.
-  bool committing() const { return commit_ != nullptr; }
+  bool committing() const { return committing_; }
   // Memory may differ from the store: a new one must take its place.
   bool outdated() const { return reloading_ && !committing() && !draining_; }
 
@@ -89,7 +89,6 @@ class PolicyShard {
   void CloseWindows(PolicyState& policy, const Round& round);
   void TakeLimits(PolicyState& policy, Round& round);
   void Commit(Round& round);
-  void Send();
   void OnCommitted(const absl::StatusOr<kv::CommitResult>& result);
 
   std::shared_ptr<PolicyShardState> state_;
@@ -102,7 +101,7 @@ class PolicyShard {
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 
   // State of the commit under way.
-  std::unique_ptr<const kv::Commit> commit_;
+  bool committing_ = false;
   std::unique_ptr<Round> round_;
   std::unique_ptr<GrantRound> granting_;  // null: it has no grants
   bool has_base_ = false;
