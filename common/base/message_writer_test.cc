@@ -16,7 +16,8 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 CodedInputStream Reader(absl::string_view bytes) {
-  return {reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size())};
+  return CodedInputStream(reinterpret_cast<const uint8_t*>(bytes.data()),
+                          static_cast<int>(bytes.size()));
 }
 
 TEST(MessageWriterTest, NumbersOfEachLengthAreReadBack) {

@@ -68,7 +68,7 @@ struct RowSource {
 };
 // The event as grants and claims repeat it: as it was read, or serialized once.
 const std::string& EventBytesOf(const RowSource& source);
-// `other`: a row of the same policy shard. What is the same of both is taken from it. `bytes`: the
+// Shares with `other`, a row of the same policy shard, whatever is equal in both. `bytes`: the
 // event's, if the caller has them.
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard,
