@@ -38,7 +38,7 @@ struct FurtherLimit {
   uint64_t weight = 1;
   // Where FurtherHolds has counted last.
   mutable std::shared_ptr<FurtherHold> hold = nullptr;
-  // What PolicyShardState::FurtherPolicy has found last. Valid while the shard has dropped as many
+  // The last find of PolicyShardState::FurtherPolicy. Valid while the shard has dropped as many
   // policies as then.
   mutable PolicyState* state = nullptr;
   mutable uint64_t state_drops = 0;
