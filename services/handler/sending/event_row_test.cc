@@ -1,5 +1,8 @@
 #include "services/handler/sending/event_row.h"
 
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
@@ -68,6 +71,13 @@ void ExpectSame(const EventRow& row, const EventRecord& record) {
   EXPECT_EQ(row.revision(), record.revision());
   EXPECT_EQ(row.maybe_sent(), record.maybe_sent());
   EXPECT_EQ(row.max_lateness_micros(), record.max_lateness_micros());
+}
+
+TEST(EventRowTest, TheseTestsSetEveryField) {
+  const EventRecord record = FullRecord();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  record.GetReflection()->ListFields(record, &set);
+  EXPECT_EQ(set.size(), EventRecord::descriptor()->field_count());
 }
 
 TEST(EventRowTest, HasTheFieldsOfTheMessage) {
