@@ -51,8 +51,8 @@ struct Round {
     std::shared_ptr<const RowSource> source = nullptr;
     storage::v1::RunPartRecord* record = nullptr;  // null: not known
   };
-  LastCounts last_part;         // of the run
-  LastCounts last_of_schedule;  // of all its runs
+  LastCounts last_part;         // counts of one run
+  LastCounts last_of_schedule;  // counts of all runs of a schedule
   // How far the round has been filled: entries acted upon or rows that follow, and about how much
   // these write.
   size_t entries = 0;
