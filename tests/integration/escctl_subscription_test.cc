@@ -84,7 +84,7 @@ TEST_F(EscctlSubscriptionTest, SendsAFailureOnceAndItsEnd) {
   EXPECT_EQ(second["ended"][0]["schedule"], "tenants/default/schedules/nightly");
   const Said ended = Run({"subscription", "get", "failures"});
   EXPECT_THAT(ended.data, HasSubstr("; problems: 0; "));
-  EXPECT_THAT(ended.data, Not(HasSubstr("PROBLEM")));
+  EXPECT_THAT(ended.data, Not(HasSubstr("NOTIFIED")));
   EXPECT_EQ(messages_.Stats().distinct, 2u);
 }
 
@@ -93,7 +93,7 @@ TEST_F(EscctlSubscriptionTest, SubscriptionIsChangedTestedAndDeleted) {
         "--display-name", "On call", "--http", Inbox()});
   EXPECT_THAT(Run({"subscription", "list"}).data,
               ContainsRegex("subscriptions/billing +labels.\"team\" = \"billing\" AND "
-                            "labels.\"app.io/a\" = \"b c\" +all +300s +http +1\n"));
+                            "labels.\"app.io/a\" = \"b c\" +all +300s +http +0 +1\n"));
   const auto changed = Json({"subscription", "update", "billing", "--filter", "", "--kind",
                              "at-risk", "--late-by", "1h"});
   EXPECT_FALSE(changed.contains("filter"));

@@ -39,7 +39,7 @@ bool Continues(const EndedRange& a, const EndedRange& b) {
          a.attempt.status == b.attempt.status && SameRun(a, b);
 }
 
-// The last attempt, as the row of an event that waits again has it.
+// The error of the last attempt, as the row of an event that waits again has it.
 std::string ErrorOf(const EndedRange& end) {
   return end.attempt.kind == AttemptRecord::ACCEPTED ? std::string() : end.reason;
 }

@@ -38,8 +38,8 @@ struct FurtherLimit {
   uint64_t weight = 1;
   // Where FurtherHolds has counted last.
   mutable std::shared_ptr<FurtherHold> hold = nullptr;
-  // The last find of PolicyShardState::FurtherPolicy. Valid while the shard has dropped as many
-  // policies as then.
+  // Cache of PolicyShardState::FurtherPolicy: valid while the shard has dropped `state_drops`
+  // policies.
   mutable PolicyState* state = nullptr;
   mutable uint64_t state_drops = 0;
 };
@@ -68,8 +68,8 @@ struct RowSource {
 };
 // The event as grants and claims repeat it: as it was read, or serialized once.
 const std::string& EventBytesOf(const RowSource& source);
-// Shares with `other`, a row of the same policy shard, whatever is equal in both. `bytes`: the
-// event's, if the caller has them.
+// `other`: a row of the same policy shard; equal parts are shared with it. `bytes`: the serialized
+// event, if the caller has it.
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord&& event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard,
                                              const RowSource* other = nullptr,

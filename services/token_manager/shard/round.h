@@ -46,14 +46,13 @@ struct Round {
   // By policy whose counts have changed: the grants whose records have, some more than once.
   std::map<Uid, std::vector<GrantSet::Key>> touched;
   std::set<std::string> parts;  // keys of counts that have changed
-  // The counts that were changed last, of a run and of all runs of its schedule: most entries of a
-  // report are of one row.
+  // The counts that were changed last: most entries of a report are of one row.
   struct LastCounts {
     std::shared_ptr<const RowSource> source = nullptr;
     storage::v1::RunPartRecord* record = nullptr;  // null: not known
   };
-  LastCounts last_part;
-  LastCounts last_of_schedule;
+  LastCounts last_part;         // counts of one run
+  LastCounts last_of_schedule;  // counts of all runs of a schedule
   // How far the round has been filled: entries acted upon or rows that follow, and about how much
   // these write.
   size_t entries = 0;
