@@ -212,7 +212,7 @@ test('schedules are found by where they send to', { timeout: 60000 }, async () =
   await shown('http://shop.example:781', 'to-bills,to-orders');
   await shown('http://shop.example:781 name:orders', 'to-orders');
   await shown('http://shop.example:781 bills', 'to-bills');
-  // What is done to all that match is done to these.
+  // "All that match" means these schedules, not all of the tenant.
   await page.getByText('All that match:').waitFor();
   await page.getByRole('button', { name: 'Pause…' }).click();
   await page.getByRole('dialog').getByText('Pause: 1 schedule?').waitFor();

@@ -1,2 +1,2 @@
-// What the page uses of the library; esbuild leaves the rest out. The file has the name that the page's file has.
+// The page uses only these functions of the library, and esbuild leaves out the others. The bundle takes its name from this file.
 export { dump, load } from 'js-yaml';
