@@ -72,7 +72,7 @@ class ByteWriter {
   void Clear() { used_ = 0; }
 
   // All that was written. Write nothing more.
-  std::string Take() {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE std::string Take() {
     bytes_.resize(used_);
     return std::move(bytes_);
   }

@@ -13,10 +13,12 @@
 #ifndef COMMON_BASE_CHECK_H_
 #define COMMON_BASE_CHECK_H_
 
+#include <cstdlib>
 #include <ostream>
 #include <sstream>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 
 namespace escapement::check_internal {
@@ -65,11 +67,20 @@ Pointer&& CheckNotNull(Pointer&& pointer) {
   return std::forward<Pointer>(pointer);
 }
 
+namespace check_internal {
+// Apart, so that a check which holds is a few instructions.
+template <typename Counter>
+[[noreturn]] ABSL_ATTRIBUTE_NOINLINE void FailTake(const Counter& counter, const Counter& amount) {
+  CHECK_GE(counter, amount) << "more is taken than was counted";
+  std::abort();
+}
+}  // namespace check_internal
+
 // Takes `amount` from `counter`. Both must be of one type that can be compared and subtracted. In
 // contrast to a subtraction that stops at zero, this finds the bug that took more than there was.
 template <typename Counter>
 void TakeFrom(Counter& counter, const Counter& amount) {
-  CHECK_GE(counter, amount) << "more is taken than was counted";
+  if (ABSL_PREDICT_FALSE(counter < amount)) check_internal::FailTake(counter, amount);
   counter -= amount;
 }
 

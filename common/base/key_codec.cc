@@ -1,21 +1,32 @@
 #include "common/base/key_codec.h"
 
-#include <algorithm>
+#include <cstring>
 
 #include "common/base/proto_time.h"
 
 namespace escapement {
+namespace {
+
+constexpr char kTextEnd[] = {'\0', '\x01'};
+
+// The place of the first zero; the size if there is none.
+size_t ZeroIn(absl::string_view text) {
+  if (text.empty()) return 0;
+  const void* const zero = std::memchr(text.data(), '\0', text.size());
+  return zero == nullptr ? text.size()
+                         : static_cast<size_t>(static_cast<const char*>(zero) - text.data());
+}
+
+}  // namespace
 
 KeyWriter& KeyWriter::Text(absl::string_view text) {
-  for (size_t zero = text.find('\0'); zero != absl::string_view::npos; zero = text.find('\0')) {
+  for (size_t zero = ZeroIn(text); zero < text.size(); zero = ZeroIn(text)) {
     key_.Append(text.substr(0, zero + 1));
     key_.Append("\xff");
     text.remove_prefix(zero + 1);
   }
-  char* const out = key_.Extend(text.size() + 2);
-  char* const end = std::copy(text.begin(), text.end(), out);
-  end[0] = '\0';
-  end[1] = '\x01';
+  key_.Append(text);
+  std::memcpy(key_.Extend(2), kTextEnd, 2);
   return *this;
 }
 
@@ -27,12 +38,16 @@ Uid KeyReader::Id() {
   return uid;
 }
 std::string KeyReader::Text() {
+  if (rest_.size() >= 2 && std::memcmp(rest_.data(), kTextEnd, 2) == 0) {
+    rest_.remove_prefix(2);
+    return std::string();
+  }
   // Most texts have no zero; a uid in the place of a text may have many.
-  std::string text(rest_.substr(0, rest_.find('\0')));
+  std::string text(rest_.substr(0, ZeroIn(rest_)));
   for (size_t i = text.size(); i + 1 < rest_.size(); ++i) {
     if (rest_[i] == '\0') {
       const char mark = rest_[++i];
-      if (mark == '\x01') {
+      if (mark == kTextEnd[1]) {
         rest_.remove_prefix(i + 1);
         return text;
       }

@@ -1,18 +1,29 @@
 #include "common/base/uid.h"
 
+#include <array>
+#include <cstring>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 
 namespace escapement {
+namespace {
+
+constexpr std::array<std::array<char, 2>, 256> kHexPairs = [] {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::array<std::array<char, 2>, 256> pairs{};
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {kDigits[i >> 4], kDigits[i & 15]};
+  return pairs;
+}();
+
+}  // namespace
 
 std::string Uid::ToHex() const {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string hex(2 * kBytes, '\0');
-  char* digit = hex.data();
+  char* pair = hex.data();
   for (const char c : bytes_) {
-    const auto byte = static_cast<unsigned char>(c);
-    *digit++ = kDigits[byte >> 4];
-    *digit++ = kDigits[byte & 15];
+    std::memcpy(pair, kHexPairs[static_cast<unsigned char>(c)].data(), 2);
+    pair += 2;
   }
   return hex;
 }

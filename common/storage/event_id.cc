@@ -21,25 +21,23 @@ constexpr std::array<std::array<char, 2>, 1024> kDigitPairs = [] {
   return pairs;
 }();
 
-std::string ToBase32Hex(absl::string_view bytes) {
-  std::string text((bytes.size() * 8 + 4) / 5, '0');
-  char* digit = text.data();
-  for (; bytes.size() >= 5; bytes.remove_prefix(5)) {
-    const auto byte = [&](size_t i) { return uint32_t{static_cast<unsigned char>(bytes[i])}; };
-    std::memcpy(digit, kDigitPairs[byte(0) << 2 | byte(1) >> 6].data(), 2);
-    std::memcpy(digit + 2, kDigitPairs[(byte(1) & 63) << 4 | byte(2) >> 4].data(), 2);
-    std::memcpy(digit + 4, kDigitPairs[(byte(2) & 15) << 6 | byte(3) >> 2].data(), 2);
-    std::memcpy(digit + 6, kDigitPairs[(byte(3) & 3) << 8 | byte(4)].data(), 2);
-    digit += 8;
+// The digits of the first kIdBytes bytes: eight for five bytes.
+std::string IdDigits(absl::string_view bytes) {
+  constexpr size_t kGroups = (kIdBytes + 4) / 5;
+  std::array<char, 5 * kGroups> padded{};
+  std::memcpy(padded.data(), bytes.data(), std::min(bytes.size(), kIdBytes));
+  std::array<char, 8 * kGroups> digits;
+  for (size_t i = 0; i < kGroups; ++i) {
+    const absl::string_view group(padded.data() + 5 * i, 5);
+    const uint32_t high = ReadBigEndian<uint32_t>(group);
+    const uint32_t low = (high & 255) << 8 | static_cast<unsigned char>(group[4]);
+    char* const out = digits.data() + 8 * i;
+    std::memcpy(out, kDigitPairs[high >> 22].data(), 2);
+    std::memcpy(out + 2, kDigitPairs[(high >> 12) & 1023].data(), 2);
+    std::memcpy(out + 4, kDigitPairs[(high >> 2) & 1023].data(), 2);
+    std::memcpy(out + 6, kDigitPairs[low & 1023].data(), 2);
   }
-  uint64_t buffer = 0;
-  int bits = 0;
-  for (char c : bytes) {
-    buffer = (buffer << 8) | static_cast<unsigned char>(c);
-    for (bits += 8; bits >= 5; bits -= 5) *digit++ = kDigits[(buffer >> (bits - 5)) & 31];
-  }
-  if (bits > 0) *digit = kDigits[(buffer << (5 - bits)) & 31];
-  return text;
+  return std::string(digits.data(), kIdDigits);
 }
 
 // Empty if a character is not a digit.
@@ -102,9 +100,7 @@ std::string ServerMadeEventId(const EventKey& key) {
   return ServerMadeEventId(EncodeEventKey(key));
 }
 
-std::string ServerMadeEventId(absl::string_view event_key) {
-  return ToBase32Hex(event_key.substr(0, kIdBytes));
-}
+std::string ServerMadeEventId(absl::string_view event_key) { return IdDigits(event_key); }
 
 std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id) {
   if (event_id.size() != kIdDigits) return std::nullopt;

@@ -133,15 +133,6 @@ std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done
                             .occurrence = ""});
 }
 
-namespace {
-
-// A late event is due now. So its Done record belongs to the day on which it could first be sent.
-int64_t LaunchMicrosOf(int64_t nominal_micros, int64_t now_micros) {
-  return std::max(nominal_micros, now_micros);
-}
-
-}  // namespace
-
 absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now) {
   return FromMicros(LaunchMicrosOf(nominal_micros, ToMicros(now)));
 }
@@ -206,9 +197,10 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   key_.lane = limited ? kLaneLimited : static_cast<uint8_t>(event.priority);
   const int64_t launch_micros = LaunchMicrosOf(event.nominal_micros, now_micros_);
   key_.due_time = FromMicros(launch_micros);
-  CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
-  client_id_.assign(event.client_id.data(), event.client_id.size());
+  CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(launch_micros));
+  client_id_.clear();
   if (client_chosen) {
+    client_id_.assign(event.client_id.data(), event.client_id.size());
     key_.uid = event.before != nullptr ? event.before->uid
                                        : UidOfClientChosenId(options_.tenant, event.client_id);
     key_.shard = ShardOfEventId(event.client_id, options_.queue_shards);
@@ -259,10 +251,12 @@ constexpr size_t kPeriodBytes = sizeof(DeliveryPeriod);
 
 }  // namespace
 
-DeliveryPeriod DeliveryPeriodOf(absl::Time due) {
+DeliveryPeriod DeliveryPeriodOf(int64_t due_micros) {
   constexpr int64_t kLast = std::numeric_limits<DeliveryPeriod>::max();
-  return static_cast<DeliveryPeriod>(std::clamp<int64_t>(ToMicros(due) / kPeriodMicros, 0, kLast));
+  return static_cast<DeliveryPeriod>(std::clamp<int64_t>(due_micros / kPeriodMicros, 0, kLast));
 }
+
+DeliveryPeriod DeliveryPeriodOf(absl::Time due) { return DeliveryPeriodOf(ToMicros(due)); }
 
 InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery, absl::Time due) {
   const DeliveryPeriod period = DeliveryPeriodOf(due);

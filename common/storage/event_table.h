@@ -4,6 +4,7 @@
 #ifndef COMMON_STORAGE_EVENT_TABLE_H_
 #define COMMON_STORAGE_EVENT_TABLE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -150,7 +151,11 @@ struct NewEvent {
   int64_t debounced_since_micros = 0;   // see EventNameRecord
 };
 
-// When a new event is due: at its nominal time, or now if that has passed.
+// When a new event is due: at its nominal time, or now if that has passed. So its Done record
+// belongs to the day on which it could first be sent.
+inline int64_t LaunchMicrosOf(int64_t nominal_micros, int64_t now_micros) {
+  return std::max(nominal_micros, now_micros);
+}
 absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now);
 
 // True if an attempt of the event has begun or may have begun.
@@ -214,6 +219,7 @@ class EventRowBuilder {
 // The number of a period of due times; the first one begins at the Unix epoch.
 using DeliveryPeriod = uint16_t;
 DeliveryPeriod DeliveryPeriodOf(absl::Time due);
+DeliveryPeriod DeliveryPeriodOf(int64_t due_micros);
 
 // The same delivery in the same period always has the same hash and bytes.
 struct InternedDelivery {

@@ -18,7 +18,10 @@ namespace escapement::kv {
 namespace {
 
 constexpr int kHeightMax = 12;
-constexpr uint32_t kBranching = 4;  // one node of this many is also on the next level
+// One node of four is also on the next level.
+constexpr int kBranchingBits = 2;
+constexpr uint32_t kHighest = 1u << (kHeightMax - 1) * kBranchingBits;
+static_assert(kHighest < 1u << 24, "Random has 24 bits");
 
 // The first bytes of a user's key as numbers, padded with zeros. If two differ, the keys are in
 // their order.
@@ -145,8 +148,7 @@ class Memtable final : public rocksdb::MemTableRep {
   }
 
   rocksdb::KeyHandle Allocate(const size_t length, char** buffer) override {
-    int height = 1;
-    while (height < kHeightMax && Random() % kBranching == 0) ++height;
+    const int height = 1 + std::countr_zero(Random() | kHighest) / kBranchingBits;
     Node* node = MakeNode(height, length);
     node->next0.store(reinterpret_cast<Node*>(static_cast<uintptr_t>(height)),
                       std::memory_order_relaxed);
@@ -287,11 +289,14 @@ class Memtable final : public rocksdb::MemTableRep {
       Node* const at = place_[level];
       if (at != head_ && !at->IsBefore(sought)) continue;
       Node* const next = at->next(level).load(std::memory_order_relaxed);
-      if (next == nullptr || next->IsBehind(sought)) break;
+      if (next == nullptr || next->IsBehind(sought)) break;  // the place is right
     }
     Node* at = place_[level];
-    if (level == top && at != head_ && !at->IsBefore(sought)) at = head_;
-    for (; level >= 0; --level) {
+    if (level == top) {
+      if (at != head_ && !at->IsBefore(sought)) at = head_;
+      at = place_[level] = Forward(at, level, sought);
+    }
+    for (--level; level >= 0; --level) {
       // The node found on the lower level may already be further on.
       at = Forward(at, level, sought);
       place_[level] = at;

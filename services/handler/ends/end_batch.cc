@@ -207,12 +207,11 @@ using storage::v1::EventRecord;
 constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
 
 void Put(kv::Group& group, ColumnFamily cf, std::string key, std::string value) {
-  group.mutations.push_back(
-      {.cf = cf, .kind = Mutation::Kind::kPut, .key = std::move(key), .value = std::move(value)});
+  group.mutations.emplace_back(cf, Mutation::Kind::kPut, std::move(key), std::move(value));
 }
 
 void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
-  group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
+  group.mutations.emplace_back(cf, Mutation::Kind::kDelete, std::move(key));
 }
 
 // The attempt that ended so.

@@ -1,5 +1,6 @@
 #include "services/handler/sending/event_row.h"
 
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -47,6 +48,7 @@ class FieldReader {
       *number = static_cast<uint64_t>(*at_++);
       return true;
     }
+    if (end_ - at_ >= 8 && ReadUpToEightBytes(number)) return true;
     uint64_t value = 0;
     for (int shift = 0; shift < 64 && at_ != end_; shift += 7) {
       const auto byte = static_cast<unsigned char>(*at_++);
@@ -57,6 +59,20 @@ class FieldReader {
       }
     }
     return Fail();
+  }
+  // False if the number is longer. There must be eight bytes.
+  bool ReadUpToEightBytes(uint64_t* number) {
+    uint64_t value;
+    std::memcpy(&value, at_, 8);
+    const uint64_t ends = ~value & 0x8080808080808080;
+    if (ends == 0) return false;
+    at_ += (std::countr_zero(ends) + 1) / 8;
+    value &= ends ^ (ends - 1);  // up to the first end
+    value &= 0x7f7f7f7f7f7f7f7f;
+    value = (value & 0x007f007f007f007f) | (value & 0x7f007f007f007f00) >> 1;
+    value = (value & 0x00003fff00003fff) | (value & 0x3fff00003fff0000) >> 2;
+    *number = (value & 0x000000000fffffff) | (value & 0x0fffffff00000000) >> 4;
+    return true;
   }
   bool ReadText(uint64_t bytes) {
     if (bytes > static_cast<uint64_t>(end_ - at_)) return Fail();

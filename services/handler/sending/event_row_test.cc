@@ -118,6 +118,21 @@ TEST(EventRowTest, GivesTheBytesUpToTheCount) {
   EXPECT_EQ(row.up_to_count(), beginning.SerializeAsString());
 }
 
+TEST(EventRowTest, ReadsNumbersOfEachLength) {
+  for (int bits = 1; bits <= 64; ++bits) {
+    for (const uint64_t number : {~uint64_t{0} >> (64 - bits), uint64_t{1} << (bits - 1)}) {
+      EventRecord record;
+      record.set_version(number);  // followed by the number at the end
+      record.set_revision(number);
+      const std::string bytes = record.SerializeAsString();
+      EventRow row;
+      ASSERT_TRUE(row.Read(bytes));
+      EXPECT_EQ(row.version(), number);
+      EXPECT_EQ(row.revision(), number);
+    }
+  }
+}
+
 TEST(EventRowTest, SkipsUnknownFields) {
   std::string bytes = FullRecord().SerializeAsString();
   bytes.append("\xc0\x3e\x05", 3);  // field 1000, a number

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -199,9 +200,13 @@ SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime
 SendLoop::~SendLoop() { sink_->Detach(); }
 
 // Successive events mostly go to the same target.
-SendTarget* SendLoop::FindTarget(const std::string& target_key) {
-  if (last_found_ == targets_.end() || last_found_->first != target_key)
-    last_found_ = targets_.find(target_key);
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline SendTarget* SendLoop::FindTarget(const std::string& room_key) {
+  if (last_found_ != targets_.end() && last_found_->first == room_key) return &last_found_->second;
+  return SearchTarget(room_key);
+}
+
+SendTarget* SendLoop::SearchTarget(const std::string& room_key) {
+  last_found_ = targets_.find(room_key);
   return last_found_ == targets_.end() ? nullptr : &last_found_->second;
 }
 

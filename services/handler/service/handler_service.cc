@@ -95,6 +95,8 @@ class HandlerService::Impl final : public ShardedService {
   void Sweep(absl::Time now);
   void ShowLate(absl::Time now, absl::Duration elapsed);
   void PlanNextStep(absl::Time now, absl::Duration begun);
+  void PlanStepInPause(absl::Time now, absl::Duration begun);
+  absl::Duration NextSend(absl::Time now, absl::Duration begun) const;
   void StepAt(absl::Duration at, absl::Duration elapsed);
   void ReleaseIfDrained();
 
@@ -111,7 +113,8 @@ class HandlerService::Impl final : public ShardedService {
   size_t steps_ = 0;
   bool wrote_last_ = false;  // the drain is writing the last statistics
   absl::Duration late_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
-  absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
+  // Clock::Elapsed. The pause ends: until then a step only sends what is due.
+  absl::Duration next_step_ = -absl::InfiniteDuration();
 };
 
 void HandlerService::Impl::OnLayout(const kv::Layout& layout,
@@ -181,6 +184,7 @@ void HandlerService::Impl::Step() {
   const absl::Duration begun = runtime().clock().Elapsed();
   const absl::Time now = client().NowLow();
   sends_.SendDue(now);
+  if (begun < next_step_) return PlanStepInPause(now, begun);
   absl::Duration sent = runtime().clock().Elapsed();
   lead_.Step(now, sent);
   const std::vector<Shard*> shards = ShardsInTurn();
@@ -243,22 +247,28 @@ void HandlerService::Impl::Sweep(absl::Time now) {
 void HandlerService::Impl::PlanNextStep(absl::Time now, absl::Duration begun) {
   const absl::Duration elapsed = runtime().clock().Elapsed();
   absl::Duration at = elapsed + kIdleStep;
-  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
-  // one more short wait.
-  const auto at_store_time = [&](absl::Time time) {
-    at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
-  };
-  const std::optional<absl::Time> send = sends_.NextDue();
-  if (send.has_value()) at_store_time(*send);
   for (const auto& [index, shard] : shards_) {
     // Rows that are due already wait for an answer, which wakes. Only later rows need the timer.
     const std::optional<absl::Time> due = shard->NextDue(now);
-    if (due.has_value()) at_store_time(*due);
+    if (due.has_value()) at = std::min(at, begun + (*due - now));
     if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
     if (shard->blocked()) at = std::min(at, elapsed + kBlockedStep);
   }
   next_step_ = elapsed + GapAfterStep(elapsed - begun);
-  StepAt(std::max(at, next_step_), elapsed);
+  StepAt(std::min(std::max(at, next_step_), NextSend(now, begun)), elapsed);
+}
+
+// Only sends that are due are made during a pause.
+void HandlerService::Impl::PlanStepInPause(absl::Time now, absl::Duration begun) {
+  StepAt(std::min(next_step_, NextSend(now, begun)), runtime().clock().Elapsed());
+}
+
+// When the next claimed event is due. Store time runs at most 500 ppm slower than our clock. If the
+// step comes too early, it plans one more short wait.
+absl::Duration HandlerService::Impl::NextSend(absl::Time now, absl::Duration begun) const {
+  const std::optional<absl::Time> due = sends_.NextDue();
+  if (!due.has_value()) return absl::InfiniteDuration();
+  return std::max(begun + (*due - now), runtime().clock().Elapsed() + kStepGapMin);
 }
 
 // Plans a step at `at`, unless an earlier one is planned. `elapsed` is the present Clock::Elapsed.

@@ -30,7 +30,9 @@ constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
 }  // namespace
 
 ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, Bounds max, size_t rows_expected)
-    : max_(max), rows_expected_(rows_expected) {
+    : max_(max),
+      rows_expected_(rows_expected),
+      record_(kEntryBytesUsual * std::max<size_t>(rows_expected, 16)) {
   pending_.claim = std::move(claim);
 }
 
@@ -42,7 +44,7 @@ bool ClaimBatch::full() const {
 bool ClaimBatch::Fits(absl::Duration timeout) const {
   if (rows() == 0) return true;
   const absl::Duration longest = std::max(pending_.claim->timeout_max, timeout);
-  return longest <= std::max(kTimeoutsAlike, 2 * std::min(timeout_min_, timeout));
+  return longest <= kTimeoutsAlike || longest <= 2 * std::min(timeout_min_, timeout);
 }
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,

@@ -64,16 +64,15 @@ class ClaimBatch {
   void AppendToRecord(const ClaimedEntry& entry, uint64_t count);
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
-  static constexpr size_t kRecordBytesUsual = 16 << 10;
-  static constexpr size_t kEntryBytesUsual = 256;
+  static constexpr size_t kEntryBytesUsual = 128;
 
   const Bounds max_;
   const size_t rows_expected_;
   absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
   kv::Group group_;
-  MessageWriter record_ = MessageWriter(kRecordBytesUsual);  // a ClaimRecord, entry by entry
-  MessageWriter entry_ = MessageWriter(kEntryBytesUsual);    // its memory is used for each entry
+  MessageWriter record_;                                   // a ClaimRecord, entry by entry
+  MessageWriter entry_ = MessageWriter(kEntryBytesUsual);  // its memory is used for each entry
   uint64_t events_ = 0;
   size_t bytes_ = 0;
   size_t row_bytes_ = 0;  // the queued rows, with payloads of one-off events

@@ -83,16 +83,12 @@ void DueQueue::Add(QueuedRow row) {
   segment.bytes += row.bytes();
   filled_.set(index);
   // Rows mostly arrive in key order.
-  if (segment.rows.empty() || segment.rows.rbegin()->key() < key) {
-    segment.rows.insert(segment.rows.end(), std::move(row));
-    return;
-  }
-  const auto found = segment.rows.find(key);
-  if (found != segment.rows.end()) {
-    TakeFrom(segment.bytes, found->bytes());
-    segment.rows.erase(found);
-  }
-  segment.rows.insert(std::move(row));
+  const size_t rows = segment.rows.size();
+  const auto at = segment.rows.insert(segment.rows.end(), std::move(row));
+  if (segment.rows.size() > rows) return;
+  // `row` is still there, because the one at `at` has its key.
+  TakeFrom(segment.bytes, at->bytes());
+  segment.rows.insert(segment.rows.erase(at), std::move(row));
 }
 
 void DueQueue::Remove(absl::string_view key) {

@@ -58,10 +58,10 @@ struct HandlerCore {
 class HeldKeys {
  public:
   // Both return false if the key is held already.
-  bool Add(const QueuedRow& row) { return keys_.insert({row.key(), row.Share()}).second; }
+  bool Add(const QueuedRow& row) { return Add(row.key(), row.Share()); }
   bool Add(std::string key) {
     auto kept = std::make_shared<const std::string>(std::move(key));
-    return keys_.insert({*kept, kept}).second;
+    return Add(*kept, kept);
   }
   // False if the key is not held.
   bool Remove(absl::string_view key) { return keys_.erase(key) == 1; }
@@ -71,15 +71,17 @@ class HeldKeys {
   struct Held {
     absl::string_view key;
     std::shared_ptr<const void> bytes;  // keeps the bytes of `key`
+    size_t hash;
   };
+  bool Add(absl::string_view key, std::shared_ptr<const void> bytes) {
+    return keys_.insert({key, std::move(bytes), Hash()(key)}).second;
+  }
   static absl::string_view KeyOf(const Held& held) { return held.key; }
   static absl::string_view KeyOf(absl::string_view key) { return key; }
   struct Hash {
     using is_transparent = void;
-    template <typename Key>
-    size_t operator()(const Key& key) const {
-      return absl::Hash<absl::string_view>()(KeyOf(key));
-    }
+    size_t operator()(absl::string_view key) const { return absl::Hash<absl::string_view>()(key); }
+    size_t operator()(const Held& held) const { return held.hash; }
   };
   struct Equal {
     using is_transparent = void;

@@ -68,12 +68,12 @@ class DeliverySet {
   }
 
   // Stores the delivery for events that are due then.
-  Uid HashFor(Delivery& delivery, absl::Time due) {
-    const DeliveryPeriod period = DeliveryPeriodOf(due);
+  Uid HashFor(Delivery& delivery, int64_t due_micros) {
+    const DeliveryPeriod period = DeliveryPeriodOf(due_micros);
     for (const Uid& hash : delivery.hashes) {
       if (DeliveryPeriodOf(hash) == period) return hash;
     }
-    const InternedDelivery interned = Intern(delivery.record, due);
+    const InternedDelivery interned = Intern(delivery.record, FromMicros(due_micros));
     delivery.hashes.push_back(interned.hash);
     if (!seen_.insert(interned.hash).second) return interned.hash;
     bytes_ += interned.definition.size();
@@ -358,7 +358,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1
       fresh.nominal_micros = delivery.debounce->DueMicros(fresh.debounced_since_micros, now_micros);
     }
     if (record != nullptr && !takes && record->fate != IngestRecord::Fate::kCreated) continue;
-    const Uid hash = deliveries.HashFor(delivery, LaunchTimeOf(fresh.nominal_micros, now));
+    const Uid hash = deliveries.HashFor(delivery, LaunchMicrosOf(fresh.nominal_micros, now_micros));
     if (deliveries.bytes() > kBatchBytesMax) {
       violations.Add("events",
                      absl::StrCat("distinct deliveries must have at most ", kBatchBytesMax,
