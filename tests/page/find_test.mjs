@@ -98,7 +98,7 @@ test('a slash in a field is a slash, and Escape gives the focus back', async () 
   await field(page).waitFor();
   assert.equal(await page.getByRole('dialog').count(), 1);
   await page.keyboard.press('Escape');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.locator('dialog').waitFor({ state: 'detached' });
   assert.equal(await page.getByLabel('Find', { exact: true }).evaluate((input) => document.activeElement === input), true);
   page.check();
   await page.context().close();

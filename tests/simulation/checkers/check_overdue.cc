@@ -71,14 +71,26 @@ class OverdueChecker {
 
   static std::string Text(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
-  // True if the row may be for the target of the hanging schedule: nothing shows another one.
+  // True if the events may be for the target of the hanging schedule: nothing shows another one.
+  bool MayBeForHanging(const std::string& uid, const std::string& occurrence) const {
+    if (history_.hanging.empty()) return false;
+    const auto authority = authorities_.find(uid);
+    if (authority != authorities_.end() && authority->second != hanging_authority_) return false;
+    const auto kind = kinds_.find(uid.empty() ? occurrence : uid);
+    return kind == kinds_.end() || hanging_kind_.empty() || kind->second == hanging_kind_;
+  }
+
   bool MayWaitForProbes(const QueuePut& put) const {
     // A one-off event may wait because of attempts of others: they are a group.
-    if (history_.hanging.empty() || (put.attempts == 0 && !put.uid.empty())) return false;
-    const auto authority = authorities_.find(put.uid);
-    if (authority != authorities_.end() && authority->second != hanging_authority_) return false;
-    const auto kind = kinds_.find(put.uid.empty() ? put.occurrence : put.uid);
-    return kind == kinds_.end() || hanging_kind_.empty() || kind->second == hanging_kind_;
+    return (put.attempts > 0 || put.uid.empty()) && MayBeForHanging(put.uid, put.occurrence);
+  }
+
+  // An event that is sent alone, because two handlers with it were lost, waits in its claim.
+  bool MayWaitForProbes(const ClaimPut& put) const {
+    return std::any_of(put.events.begin(), put.events.end(), [this](const ClaimedEvents& events) {
+      return hanging_.contains(events.uid) ||
+             (events.attempts > 0 && MayBeForHanging(events.uid, events.occurrence));
+    });
   }
 
   void CheckRow(const Row& row) {
@@ -104,7 +116,8 @@ class OverdueChecker {
 
   void CheckClaim(const ClaimId& id, const Claim& claim) {
     const absl::Time from = std::max(claim.since, history_.calm);
-    if (now_ - from <= claim.put.timeout + kOverdueMax) return;
+    const absl::Duration probes = MayWaitForProbes(claim.put) ? kProbesMax : absl::ZeroDuration();
+    if (now_ - from <= claim.put.timeout + kOverdueMax + probes) return;
     Report("claim ", id.shard, "/", id.epoch, ".", id.number, " was open from ", Text(from), " to ",
            Text(now_));
   }

@@ -180,6 +180,21 @@ TEST(CheckOverdueTest, LetsANextAttemptWaitForProbesBesideAHangingSchedule) {
   }
 }
 
+TEST(CheckOverdueTest, LetsAClaimOfAHangingScheduleWaitForProbes) {
+  for (const bool hangs : {false, true}) {
+    for (const double gone : {143, 262, 264}) {
+      History history = Calm();
+      history.hanging = "hangs";
+      ScheduleLife life = Emission().schedules[0];
+      life.id = hangs ? "hangs" : "other";
+      life.changes[0].definition.end = kBegin;
+      history.schedules = {life};
+      ClaimAt(&history, 111, gone);  // its attempts take at most 2 s
+      EXPECT_EQ(CheckOverdue(history).empty(), gone <= (hangs ? 262 : 143)) << hangs << " " << gone;
+    }
+  }
+}
+
 TEST(CheckOverdueTest, CatchesANextAttemptOfAnotherTargetThanTheHangingOne) {
   const auto passes = [](const std::string& authority, const std::string& kind) {
     History history = Calm();

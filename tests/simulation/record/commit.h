@@ -261,9 +261,8 @@ struct ClaimId {
 
 struct ClaimPut {
   ClaimId claim;
-  bool granted = false;     // its events hold tokens
-  bool taken_over = false;  // a new owner claims what an earlier claim left
-  absl::Duration timeout;   // timeout of the slowest attempt
+  bool granted = false;    // its events hold tokens
+  absl::Duration timeout;  // timeout of the slowest attempt
   std::vector<ClaimedEvents> events;
 };
 
