@@ -85,11 +85,10 @@ class OverdueChecker {
     return (put.attempts > 0 || put.uid.empty()) && MayBeForHanging(put.uid, put.occurrence);
   }
 
-  // An event that is sent alone, because two handlers with it were lost, waits in its claim.
+  // An event that was out at handlers that were lost is sent alone. It waits for that in its claim.
   bool MayWaitForProbes(const ClaimPut& put) const {
     return std::any_of(put.events.begin(), put.events.end(), [this](const ClaimedEvents& events) {
-      return hanging_.contains(events.uid) ||
-             (events.attempts > 0 && MayBeForHanging(events.uid, events.occurrence));
+      return events.lost_claims > 0 && MayBeForHanging(events.uid, events.occurrence);
     });
   }
 

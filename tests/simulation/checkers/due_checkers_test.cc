@@ -180,17 +180,15 @@ TEST(CheckOverdueTest, LetsANextAttemptWaitForProbesBesideAHangingSchedule) {
   }
 }
 
-TEST(CheckOverdueTest, LetsAClaimOfAHangingScheduleWaitForProbes) {
-  for (const bool hangs : {false, true}) {
+TEST(CheckOverdueTest, LetsAClaimAfterLostOnesWaitForProbes) {
+  for (const uint32_t lost : {0u, 1u}) {
     for (const double gone : {143, 262, 264}) {
       History history = Calm();
       history.hanging = "hangs";
-      ScheduleLife life = Emission().schedules[0];
-      life.id = hangs ? "hangs" : "other";
-      life.changes[0].definition.end = kBegin;
-      history.schedules = {life};
       ClaimAt(&history, 111, gone);  // its attempts take at most 2 s
-      EXPECT_EQ(CheckOverdue(history).empty(), gone <= (hangs ? 262 : 143)) << hangs << " " << gone;
+      std::get<ClaimPut>(history.commits[2].queue[0]).events[0].lost_claims = lost;
+      EXPECT_EQ(CheckOverdue(history).empty(), gone <= (lost > 0 ? 262 : 143))
+          << lost << " " << gone;
     }
   }
 }

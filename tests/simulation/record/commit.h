@@ -248,6 +248,7 @@ struct ClaimedEvents {
   Indices events;
   uint32_t attempts = 0;  // attempts that had begun before
   uint64_t version = 0;   // version of the definition that is sent
+  uint32_t lost_claims = 0;
   // Only for a run that was triggered or backfilled.
   absl::Time trigger_time = absl::InfinitePast();
 };

@@ -39,6 +39,7 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
   for (const auto& entry : record.entries()) {
     ClaimedEvents events;
     events.attempts = entry.event().attempts();
+    events.lost_claims = entry.event().lost_claims();
     events.version = entry.claimed_version();
     if (entry.event().triggered())
       events.trigger_time = FromMicros(entry.event().trigger_time_micros());
