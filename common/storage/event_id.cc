@@ -21,25 +21,6 @@ constexpr std::array<std::array<char, 2>, 1024> kDigitPairs = [] {
   return pairs;
 }();
 
-// The digits of the first kIdBytes bytes: eight for five bytes.
-std::string IdDigits(absl::string_view bytes) {
-  constexpr size_t kGroups = (kIdBytes + 4) / 5;
-  std::array<char, 5 * kGroups> padded{};
-  std::memcpy(padded.data(), bytes.data(), std::min(bytes.size(), kIdBytes));
-  std::array<char, 8 * kGroups> digits;
-  for (size_t i = 0; i < kGroups; ++i) {
-    const absl::string_view group(padded.data() + 5 * i, 5);
-    const uint32_t high = ReadBigEndian<uint32_t>(group);
-    const uint32_t low = (high & 255) << 8 | static_cast<unsigned char>(group[4]);
-    char* const out = digits.data() + 8 * i;
-    std::memcpy(out, kDigitPairs[high >> 22].data(), 2);
-    std::memcpy(out + 2, kDigitPairs[(high >> 12) & 1023].data(), 2);
-    std::memcpy(out + 4, kDigitPairs[(high >> 2) & 1023].data(), 2);
-    std::memcpy(out + 6, kDigitPairs[low & 1023].data(), 2);
-  }
-  return std::string(digits.data(), kIdDigits);
-}
-
 // Empty if a character is not a digit.
 std::string FromBase32Hex(absl::string_view text) {
   std::string bytes;
@@ -100,7 +81,23 @@ std::string ServerMadeEventId(const EventKey& key) {
   return ServerMadeEventId(EncodeEventKey(key));
 }
 
-std::string ServerMadeEventId(absl::string_view event_key) { return IdDigits(event_key); }
+std::string ServerMadeEventId(absl::string_view event_key) {
+  constexpr size_t kGroups = (kIdBytes + 4) / 5;  // each has eight digits
+  std::array<char, 5 * kGroups> padded{};
+  std::memcpy(padded.data(), event_key.data(), std::min(event_key.size(), kIdBytes));
+  std::array<char, 8 * kGroups> digits;
+  for (size_t i = 0; i < kGroups; ++i) {
+    const absl::string_view group(padded.data() + 5 * i, 5);
+    const uint32_t high = ReadBigEndian<uint32_t>(group);
+    const uint32_t low = (high & 255) << 8 | static_cast<unsigned char>(group[4]);
+    char* const out = digits.data() + 8 * i;
+    std::memcpy(out, kDigitPairs[high >> 22].data(), 2);
+    std::memcpy(out + 2, kDigitPairs[(high >> 12) & 1023].data(), 2);
+    std::memcpy(out + 4, kDigitPairs[(high >> 2) & 1023].data(), 2);
+    std::memcpy(out + 6, kDigitPairs[low & 1023].data(), 2);
+  }
+  return std::string(digits.data(), kIdDigits);
+}
 
 std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id) {
   if (event_id.size() != kIdDigits) return std::nullopt;

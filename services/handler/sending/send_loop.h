@@ -262,7 +262,7 @@ class SendLoop {
   void Release(SendTarget& target, uint64_t events);
   // Null if the target was not used in the last minutes.
   SendTarget* FindTarget(const std::string& room_key);
-  SendTarget* SearchTarget(const std::string& room_key);
+  SendTarget* SearchTarget(const std::string& room_key);  // the same, if it is not the last one
   // Makes the target if there is none.
   SendTarget& TargetOf(const std::string& room_key);
   // The target that gives room to this key: itself, or that of a troubled group. Null as above.

@@ -95,7 +95,6 @@ class HandlerService::Impl final : public ShardedService {
   void Sweep(absl::Time now);
   void ShowLate(absl::Time now, absl::Duration elapsed);
   void PlanNextStep(absl::Time now, absl::Duration begun);
-  void PlanStepInPause(absl::Time now, absl::Duration begun);
   absl::Duration NextSend(absl::Time now, absl::Duration begun) const;
   void StepAt(absl::Duration at, absl::Duration elapsed);
   void ReleaseIfDrained();
@@ -113,7 +112,7 @@ class HandlerService::Impl final : public ShardedService {
   size_t steps_ = 0;
   bool wrote_last_ = false;  // the drain is writing the last statistics
   absl::Duration late_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
-  // Clock::Elapsed. The pause ends: until then a step only sends what is due.
+  // Clock::Elapsed: the end of the pause. Before it, a step only sends what is due.
   absl::Duration next_step_ = -absl::InfiniteDuration();
 };
 
@@ -184,8 +183,8 @@ void HandlerService::Impl::Step() {
   const absl::Duration begun = runtime().clock().Elapsed();
   const absl::Time now = client().NowLow();
   sends_.SendDue(now);
-  if (begun < next_step_) return PlanStepInPause(now, begun);
   absl::Duration sent = runtime().clock().Elapsed();
+  if (begun < next_step_) return StepAt(std::min(next_step_, NextSend(now, begun)), sent);
   lead_.Step(now, sent);
   const std::vector<Shard*> shards = ShardsInTurn();
   const auto each = [&](auto call) {
@@ -222,7 +221,8 @@ void HandlerService::Impl::Step() {
 std::vector<Shard*> HandlerService::Impl::ShardsInTurn() {
   std::vector<Shard*> shards;
   for (const auto& [index, shard] : shards_) shards.push_back(shard.get());
-  if (!shards.empty()) std::ranges::rotate(shards, shards.begin() + steps_++ % shards.size());
+  if (shards.empty()) return shards;
+  std::rotate(shards.begin(), shards.begin() + steps_++ % shards.size(), shards.end());
   return shards;
 }
 
@@ -256,11 +256,6 @@ void HandlerService::Impl::PlanNextStep(absl::Time now, absl::Duration begun) {
   }
   next_step_ = elapsed + GapAfterStep(elapsed - begun);
   StepAt(std::min(std::max(at, next_step_), NextSend(now, begun)), elapsed);
-}
-
-// Only sends that are due are made during a pause.
-void HandlerService::Impl::PlanStepInPause(absl::Time now, absl::Duration begun) {
-  StepAt(std::min(next_step_, NextSend(now, begun)), runtime().clock().Elapsed());
 }
 
 // When the next claimed event is due. Store time runs at most 500 ppm slower than our clock. If the

@@ -49,6 +49,23 @@ TEST(DueQueueTest, TakesByPriorityThenDueTime) {
   EXPECT_EQ(Take(queue, 12)->key(), Key(7, 10));
 }
 
+TEST(DueQueueTest, ARowReplacesTheOneWithItsKey) {
+  for (const int64_t replaced : {10, 11, 12}) {
+    DueQueue queue;
+    for (const int64_t second : {10, 11, 12}) Add(queue, 3, second);
+    const size_t bytes = queue.bytes(3);
+    queue.Add(QueuedRow(Key(3, replaced), "another", 2));
+    EXPECT_EQ(queue.rows(), 3u);
+    EXPECT_EQ(queue.bytes(3), bytes + 6);
+    for (const int64_t second : {10, 11, 12}) {
+      const auto row = Take(queue, 12);
+      EXPECT_EQ(row->key(), Key(3, second));
+      EXPECT_EQ(row->value(), second == replaced ? "another" : "v");
+    }
+    EXPECT_EQ(queue.bytes(3), 0u);
+  }
+}
+
 TEST(DueQueueTest, PriorityRisesByOneEachTenSeconds) {
   DueQueue queue;
   Add(queue, 2, 100);
