@@ -13,6 +13,10 @@ absl::Status ValidateLayout(const Layout& layout) {
                        ", not ", number));
     }
   }
+  if (layout.cell >= kCellsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cell must be 0 to ", kCellsMax - 1, ", not ", layout.cell));
+  }
   return absl::OkStatus();
 }
 
@@ -21,16 +25,18 @@ std::string EncodeLayout(const Layout& layout) {
   AppendBigEndian<uint32_t>(&out, layout.partitions);
   AppendBigEndian<uint32_t>(&out, layout.queue_shards);
   AppendBigEndian<uint32_t>(&out, layout.policy_shards);
+  if (layout.cell != 0) AppendBigEndian<uint32_t>(&out, layout.cell);
   return out;
 }
 
 absl::StatusOr<Layout> DecodeLayout(absl::string_view bytes) {
-  if (bytes.size() != 12)
+  if (bytes.size() != 12 && bytes.size() != 16)
     return absl::DataLossError(absl::StrCat("a layout of ", bytes.size(), " bytes"));
   Layout layout;
   layout.partitions = ReadBigEndian<uint32_t>(bytes);
   layout.queue_shards = ReadBigEndian<uint32_t>(bytes.substr(4));
   layout.policy_shards = ReadBigEndian<uint32_t>(bytes.substr(8));
+  if (bytes.size() == 16) layout.cell = ReadBigEndian<uint32_t>(bytes.substr(12));
   if (!ValidateLayout(layout).ok()) return absl::DataLossError("a layout with impossible numbers");
   return layout;
 }

@@ -20,17 +20,19 @@ struct Layout {
   uint32_t partitions = 16;    // slices of the children index; 1 to 1,024
   uint32_t queue_shards = 8;   // slices of the event queue; 1 to 1,024
   uint32_t policy_shards = 8;  // slices of waiting events and grants; 1 to 1,024
+  uint32_t cell = 0;           // which cell the store is (docs/design/cells.md); 0 to 63
 
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
 inline constexpr absl::string_view kLayoutKey = "layout";
 inline constexpr uint32_t kLayoutNumberMax = 1024;
+inline constexpr uint32_t kCellsMax = 64;
 
 // INVALID_ARGUMENT if a number is out of bounds.
 absl::Status ValidateLayout(const Layout& layout);
 
-// 12 bytes: three big-endian 32-bit numbers.
+// 12 bytes: three big-endian 32-bit numbers. For a cell other than 0, its number is the fourth.
 std::string EncodeLayout(const Layout& layout);
 // DATA_LOSS if the bytes are not a layout.
 absl::StatusOr<Layout> DecodeLayout(absl::string_view bytes);

@@ -344,7 +344,7 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
   for (uint32_t index : indices) {
     const std::string key = Key(index);
     kv::Group group;
-    HeldLease lease{.index = index, .epoch = 1};
+    HeldLease lease{.index = index, .epoch = options_.first_epoch};
     if (!view.values[index].has_value()) {
       group.conditions.push_back(
           {.cf = ColumnFamily::kLeases, .key = key, .kind = Condition::Kind::kAbsent});

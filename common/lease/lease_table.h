@@ -64,6 +64,10 @@ struct LeaseRow {
 inline constexpr uint32_t kLeaseStampOffset = 8;
 inline constexpr uint32_t kMemberStampOffset = 0;
 
+// The first epoch of the leases of a cell (docs/design/cells.md). A token names an epoch, so those
+// of different cells are apart.
+constexpr uint64_t FirstEpochOf(uint32_t cell) { return (uint64_t{cell} << 56) + 1; }
+
 std::string LeaseKey(absl::string_view kind, uint32_t index);
 // The prefix of all leases (or members) of a kind.
 std::string KindPrefix(absl::string_view kind);

@@ -102,51 +102,61 @@ std::vector<double> LatencyBuckets() {
 }
 
 Metrics::Metrics() : state_(std::make_shared<State>()) {}
+Metrics::Metrics(const Metrics& whole, MetricLabels labels)
+    : state_(whole.state_), labels_(whole.With(std::move(labels))) {}
 Metrics::~Metrics() = default;
+
+MetricLabels Metrics::With(MetricLabels labels) const {
+  labels.insert(labels_.begin(), labels_.end());
+  return labels;
+}
 
 Counter* Metrics::GetCounter(const std::string& name, const std::string& help,
                              const MetricLabels& labels) {
+  const MetricLabels all = With(labels);
   absl::MutexLock lock(&state_->mutex);
-  auto& slot = state_->counters[KeyOf(name, labels)];
+  auto& slot = state_->counters[KeyOf(name, all)];
   if (slot == nullptr) {
     auto& family = prometheus::BuildCounter()
                        .Name(name)
                        .Help(state_->FirstHelp(name, help))
                        .Register(*state_->registry);
-    slot = std::make_unique<RegisteredCounter>(family.Add(labels));
+    slot = std::make_unique<RegisteredCounter>(family.Add(all));
   }
   return slot.get();
 }
 
 Gauge* Metrics::GetGauge(const std::string& name, const std::string& help,
                          const MetricLabels& labels) {
+  const MetricLabels all = With(labels);
   absl::MutexLock lock(&state_->mutex);
-  auto& slot = state_->gauges[KeyOf(name, labels)];
+  auto& slot = state_->gauges[KeyOf(name, all)];
   if (slot == nullptr) {
     auto& family = prometheus::BuildGauge()
                        .Name(name)
                        .Help(state_->FirstHelp(name, help))
                        .Register(*state_->registry);
-    slot = std::make_unique<RegisteredGauge>(family, labels);
+    slot = std::make_unique<RegisteredGauge>(family, all);
   }
   return slot.get();
 }
 
 void Metrics::RemoveGauge(const std::string& name, const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
-  state_->gauges.erase({name, labels});
+  state_->gauges.erase({name, With(labels)});
 }
 
 Histogram* Metrics::GetHistogram(const std::string& name, const std::string& help,
                                  std::vector<double> buckets, const MetricLabels& labels) {
+  const MetricLabels all = With(labels);
   absl::MutexLock lock(&state_->mutex);
-  auto& slot = state_->histograms[KeyOf(name, labels)];
+  auto& slot = state_->histograms[KeyOf(name, all)];
   if (slot == nullptr) {
     auto& family = prometheus::BuildHistogram()
                        .Name(name)
                        .Help(state_->FirstHelp(name, help))
                        .Register(*state_->registry);
-    slot = std::make_unique<RegisteredHistogram>(family.Add(labels, buckets), buckets);
+    slot = std::make_unique<RegisteredHistogram>(family.Add(all, buckets), buckets);
   }
   return slot.get();
 }

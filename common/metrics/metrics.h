@@ -69,6 +69,8 @@ std::vector<double> LatencyBuckets();
 class Metrics {
  public:
   Metrics();
+  // Those of `whole`, whose children get `labels` as well when they are made through this object.
+  Metrics(const Metrics& whole, MetricLabels labels);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
@@ -98,7 +100,10 @@ class Metrics {
 
  private:
   struct State;
+  MetricLabels With(MetricLabels labels) const;
+
   std::shared_ptr<State> state_;
+  const MetricLabels labels_;
 };
 
 class Metrics::CollectorHandle {

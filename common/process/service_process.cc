@@ -385,8 +385,8 @@ int RunTask(const ServiceDefinition& definition,
 }  // namespace
 
 HttpResponse AnswerReadyz(bool ready, HostedService& service) {
-  if (ready) return {.body = "ok\n"};
   std::string reason = service.NotReadyReason();
+  if (ready) return {.body = reason.empty() ? "ok\n" : absl::StrCat("ok\n", reason, "\n")};
   if (reason.empty()) reason = "not ready";
   return {.status = 503, .body = reason + "\n"};
 }

@@ -72,8 +72,8 @@ class HostedService {
   // for /readyz and gRPC health.
   virtual bool Ready() = 0;
 
-  // Any thread. The reason why Ready() is false, as one line for the body of /readyz. Empty: no
-  // further reason.
+  // Any thread. The reason why Ready() is false, as a line for the body of /readyz. Empty: no further
+  // reason. If Ready() is true: what is not served all the same.
   virtual std::string NotReadyReason() { return {}; }
 
   // The service itself if it owns shards by lease, or null. It lives as long as this object.
@@ -118,7 +118,7 @@ struct ServiceDefinition {
   std::function<absl::StatusOr<std::unique_ptr<HostedService>>(const ServiceContext& context)> make;
 };
 
-// The answer of /readyz: 200, or 503 with the reason in its body.
+// The answer of /readyz: 200, or 503; the reason of the service is in its body.
 HttpResponse AnswerReadyz(bool ready, HostedService& service);
 
 // Returns the exit code: 0, 1 (could not start, or did not drain in time), or 2 (bad flags or

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/lease/lease_table.h"
 
 ABSL_FLAG(absl::Duration, lease_ttl, absl::Seconds(5),
           "how long a lease lasts without renewal: the leases of a dead process are free after it");
@@ -94,6 +95,7 @@ void ShardedService::ReadLayout() {
       const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(*result->values[0]);
       if (layout.ok()) {
         result->values.erase(result->values.begin());
+        cell_ = layout->cell;
         return OnLayout(*layout, std::move(result->values));
       }
     }
@@ -111,7 +113,8 @@ void ShardedService::StartLeases(uint32_t count) {
                                   .instance = options_.instance,
                                   .dead_instances = options_.dead_instances,
                                   .ttl = options_.lease_ttl,
-                                  .renew_every = options_.lease_renew_every},
+                                  .renew_every = options_.lease_renew_every,
+                                  .first_epoch = lease::FirstEpochOf(cell_)},
       LeaseCallbacks());
   keeper_->Start();
   SetReady(true);

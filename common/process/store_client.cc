@@ -25,8 +25,15 @@ void ValidateStoreFlag(std::vector<std::string>& errors) {
 
 std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
     Runtime& runtime, std::shared_ptr<grpc::ChannelCredentials> credentials) {
+  return NewStoreClient(runtime, std::move(credentials),
+                        ParseStoreAddresses(absl::GetFlag(FLAGS_store)).value());
+}
+
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
+    Runtime& runtime, std::shared_ptr<grpc::ChannelCredentials> credentials,
+    std::vector<std::string> addresses) {
   kv::LeaderSeekingKvStore::Options options;
-  options.addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store)).value();
+  options.addresses = std::move(addresses);
   options.connect = [credentials = std::move(credentials)](const kv::StoreAddress& address) {
     ChannelOptions channel;
     channel.credentials = credentials;

@@ -28,6 +28,10 @@ void ValidateStoreFlag(std::vector<std::string>& errors);
 // (common/kv/wire/leader_seeking_kv_store.h). `runtime` must outlive the client.
 std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
     Runtime& runtime, std::shared_ptr<grpc::ChannelCredentials> credentials);
+// The same for the store at `addresses`, which are from ParseStoreAddresses.
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
+    Runtime& runtime, std::shared_ptr<grpc::ChannelCredentials> credentials,
+    std::vector<std::string> addresses);
 
 // A `Hosted` with its own client of the store. It is made from a ServiceContext and a KvStore, and
 // a StoreAdmin if it wants one. It takes part while this machine's time zone database is the one in

@@ -43,6 +43,8 @@ struct AdmittedCall {
 class UnaryReactor : public grpc::ServerGenericBidiReactor {
  public:
   const std::shared_ptr<const Caller>& caller() const { return call_.caller; }
+  // MethodAccess::ResourceOf the request; not before the method is called.
+  const std::string& resource() const { return resource_; }
 
   // Any thread. Only the first call of Answer or Fail counts.
   template <typename Response>
@@ -112,6 +114,7 @@ class UnaryAnswer {
   }
 
   const std::shared_ptr<const Caller>& caller() const { return call_->caller(); }
+  const std::string& resource() const { return call_->resource(); }
 
   void operator()(const absl::Status& error) { std::exchange(call_, nullptr)->Fail(error); }
   void operator()(const absl::StatusOr<Response>& answer) {

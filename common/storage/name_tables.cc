@@ -25,6 +25,8 @@ std::optional<std::string> DecodeTenantKey(absl::string_view key) {
   return tenant;
 }
 
+std::string CellKey(uint32_t cell) { return absl::StrFormat("%s%02d", kCellPrefix, cell); }
+
 std::string ApiKeyKey(absl::string_view tenant, absl::string_view key_id) {
   return KeyWriter(ApiKeyPrefix(tenant)).Text(key_id).Take();
 }

@@ -25,6 +25,8 @@ namespace escapement {
 //
 // audit: tenant (text), time, hash of the record (16 bytes) → AuditRecord. The tenant "-" has what
 // concerns all tenants.
+//
+// meta, in cell 0 only: "cell/", number of a cell (two decimal digits) → CellRecord
 
 // Stands for all tenants in the names of keys and audit entries.
 inline constexpr absl::string_view kAllTenants = "-";
@@ -33,6 +35,9 @@ inline constexpr absl::string_view kDefaultTenant = "default";
 std::string TenantKey(absl::string_view tenant);
 // nullopt if it is not such a key.
 std::optional<std::string> DecodeTenantKey(absl::string_view key);
+
+std::string CellKey(uint32_t cell);
+inline constexpr absl::string_view kCellPrefix = "cell/";
 
 std::string ApiKeyKey(absl::string_view tenant, absl::string_view key_id);
 // The prefix of all keys; of the keys of one tenant, in the order of their ids.

@@ -21,6 +21,7 @@
 #include "common/base/log.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
+#include "common/kv/layout.h"
 #include "common/status/errors.h"
 #include "common/storage/waiting_table.h"
 #include "common/tokens/token_door.h"
@@ -38,6 +39,9 @@ constexpr size_t kNameBytes = 1 + 2 + Uid::kBytes + 8 + 8 + 8;
 constexpr size_t kMacBytes = 16;
 constexpr size_t kHandleBytes = kNameBytes + kMacBytes;
 static_assert((kHandleBytes * 8 + 5) / 6 == kTokenChars);
+// The policy shard has the lower bits of its 16, and the cell the upper ones.
+constexpr int kShardBits = 10;
+static_assert(1u << kShardBits == kv::kLayoutNumberMax && kv::kCellsMax << kShardBits == 1u << 16);
 // The last character encodes 4 bits. These are the characters whose other 2 bits are zero.
 constexpr absl::string_view kLastChars = "AEIMQUYcgkosw048";
 
@@ -69,8 +73,9 @@ class TokenKeyReader : public std::enable_shared_from_this<TokenKeyReader> {
         done_(std::move(done)) {}
 
   void Read() {
-    client_.MultiGet({{kv::ColumnFamily::kMeta, std::string(kTokenKeyKey)}}, executor_,
-                     [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+    client_.MultiGet({{kv::ColumnFamily::kMeta, std::string(kTokenKeyKey)},
+                      {kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}},
+                     executor_, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                        self->OnRead(std::move(result));
                      });
   }
@@ -79,13 +84,15 @@ class TokenKeyReader : public std::enable_shared_from_this<TokenKeyReader> {
   void OnRead(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return Later();
     const std::optional<std::string>& key = result->values[0];
-    if (!key.has_value()) return Put();
+    const auto layout = kv::DecodeLayout(result->values[1].value_or(""));
+    if (!layout.ok()) return Later();
+    if (!key.has_value()) return layout->cell == 0 ? Put() : Later();
     if (key->size() != kTokenKeyBytes) {
       Log(LogLevel::kError, "tokens.handle", "the key of tokens cannot be read",
           {{"bytes", key->size()}});
       return Later();
     }
-    done_(std::make_shared<const TokenMint>(*key));
+    done_(std::make_shared<const TokenMint>(*key, layout->cell));
   }
 
   // Applied or not, the next read shows which key exists.
@@ -136,7 +143,8 @@ struct TokenMint::Prepared {
   const SHA256_CTX outer;
 };
 
-TokenMint::TokenMint(absl::string_view key) : prepared_(std::make_unique<const Prepared>(key)) {}
+TokenMint::TokenMint(absl::string_view key, uint32_t cell)
+    : prepared_(std::make_unique<const Prepared>(key)), cell_(cell) {}
 TokenMint::~TokenMint() = default;
 
 std::string TokenMint::Mac(absl::string_view message) const {
@@ -148,7 +156,8 @@ std::string TokenMint::Handle(const TokenName& token) const {
   std::string bytes;
   bytes.reserve(kHandleBytes);
   bytes.push_back(kFormat);
-  AppendBigEndian<uint16_t>(&bytes, token.grant.policy_shard);
+  AppendBigEndian<uint16_t>(
+      &bytes, static_cast<uint16_t>(cell_ << kShardBits | token.grant.policy_shard));
   bytes.append(token.grant.policy.bytes().data(), Uid::kBytes);
   AppendBigEndian<uint64_t>(&bytes, token.grant.epoch);
   AppendBigEndian<uint64_t>(&bytes, token.grant.number);
@@ -158,21 +167,36 @@ std::string TokenMint::Handle(const TokenName& token) const {
   return absl::WebSafeBase64Escape(bytes);
 }
 
-std::optional<TokenName> TokenMint::Read(absl::string_view handle) const {
-  // Each handle has one spelling: this length, and no bits after the last byte.
-  if (handle.size() != kTokenChars || kLastChars.find(handle.back()) == absl::string_view::npos) {
-    return std::nullopt;
-  }
+namespace {
+
+// The bytes of a handle; nullopt if it cannot be one. Each handle has one spelling: this length,
+// and no bits after the last byte.
+std::optional<std::string> Decoded(absl::string_view handle) {
   std::string decoded;
-  if (!absl::WebSafeBase64Unescape(handle, &decoded) || decoded.size() != kHandleBytes)
+  if (handle.size() != kTokenChars || kLastChars.find(handle.back()) == absl::string_view::npos ||
+      !absl::WebSafeBase64Unescape(handle, &decoded) || decoded.size() != kHandleBytes)
     return std::nullopt;
-  absl::string_view bytes = decoded;
+  return decoded;
+}
+
+}  // namespace
+
+std::optional<uint32_t> CellOfToken(absl::string_view handle) {
+  const std::optional<std::string> bytes = Decoded(handle);
+  if (!bytes.has_value()) return std::nullopt;
+  return ReadBigEndian<uint16_t>(absl::string_view(*bytes).substr(1)) >> kShardBits;
+}
+
+std::optional<TokenName> TokenMint::Read(absl::string_view handle) const {
+  const std::optional<std::string> decoded = Decoded(handle);
+  if (!decoded.has_value()) return std::nullopt;
+  absl::string_view bytes = *decoded;
   const Digest mac = prepared_->Mac(bytes.substr(0, kNameBytes));
   if (CRYPTO_memcmp(mac.data(), bytes.data() + kNameBytes, kMacBytes) != 0) return std::nullopt;
   if (bytes[0] != kFormat) return std::nullopt;
   TokenName token;
   bytes.remove_prefix(1);
-  token.grant.policy_shard = ReadBigEndian<uint16_t>(bytes);
+  token.grant.policy_shard = ReadBigEndian<uint16_t>(bytes) & ((1u << kShardBits) - 1);
   bytes.remove_prefix(2);
   token.grant.policy = Uid::FromBytes(bytes.substr(0, Uid::kBytes));
   bytes.remove_prefix(Uid::kBytes);
@@ -241,6 +265,7 @@ class BatchReader {
       batch_.results[entry.position] = v1::TokenResult::INVALID;
       return;
     }
+    if (const auto cell = CellOfToken(handle); cell != mint_.cell()) batch_.other_cell = cell;
     entry.token = *token;
     batch_.bytes += entry.output.size();
     batch_.entries.push_back(std::move(entry));

@@ -39,38 +39,46 @@ inline constexpr size_t kTokenChars = 79;
 // Tokens as consumers see them: a handle that names the right of one event to be out, and that
 // cannot be forged.
 //
-// A handle has 59 bytes. They are format 1 (u8), policy shard (u16), policy uid (16 bytes), epoch
-// (u64), number (u64) and index (u64). Then come the first 16 bytes of the HMAC-SHA-256 (RFC 2104,
-// FIPS 180-4) of these bytes under the platform's key. It is written as 79 characters of base64url
-// without padding. A handle is bound to the grant's generation (epoch, number): if the same event
-// is granted again, it has another handle.
+// A handle has 59 bytes. They are format 1 (u8), cell (6 bits) and policy shard (10 bits), policy
+// uid (16 bytes), epoch (u64), number (u64) and index (u64). Then come the first 16 bytes of the
+// HMAC-SHA-256 (RFC 2104, FIPS 180-4) of these bytes under the platform's key. It is written as 79
+// characters of base64url without padding. A handle is bound to the grant's generation (epoch,
+// number): if the same event is granted again, it has another handle.
 //
-// The key is 32 random bytes in `meta` under kTokenKeyKey. The first process that needs it makes it
-// (put if absent), and it never changes.
+// The key is 32 random bytes in `meta` under kTokenKeyKey. In cell 0 the first process that needs
+// it makes it (put if absent), and it never changes. The other cells have a copy of it
+// (docs/design/cells.md).
 //
 // Threads: a TokenMint is immutable; any thread.
 class TokenMint {
  public:
-  // `key` must have kTokenKeyBytes bytes.
-  explicit TokenMint(absl::string_view key);
+  // `key` must have kTokenKeyBytes bytes. `cell`: that of the tokens that it makes.
+  explicit TokenMint(absl::string_view key, uint32_t cell = 0);
   ~TokenMint();
 
   std::string Handle(const TokenName& token) const;
-  // nullopt unless the handle was made with this key. The comparison takes constant time.
+  // nullopt unless the handle was made with this key, in whatever cell. The comparison takes
+  // constant time.
   std::optional<TokenName> Read(absl::string_view handle) const;
 
   // HMAC-SHA-256 of `message` under the key, 32 bytes. The result for a label is a key for another
   // use. A key shorter than kTokenKeyBytes is filled up with zeros, as HMAC does.
   std::string Mac(absl::string_view message) const;
 
+  uint32_t cell() const { return cell_; }
+
  private:
   struct Prepared;  // the key, with its two blocks hashed
   std::unique_ptr<const Prepared> prepared_;
+  const uint32_t cell_;
 };
 
-// Reads the key, or puts `fresh_key` (kTokenKeyBytes bytes) if there is none. Repeats that until it
-// has a key, then calls `done` on `executor`. FreshTokenKey makes a key; in the simulation the
-// world's random numbers do.
+// The cell that a handle names, without a check of its authenticity. nullopt: it is no handle.
+std::optional<uint32_t> CellOfToken(absl::string_view handle);
+
+// Reads the key and the store's cell. If there is no key, cell 0 puts `fresh_key` (kTokenKeyBytes
+// bytes), and others wait for one. Repeats that until it has a key, then calls `done` on
+// `executor`. FreshTokenKey makes a key; in the simulation the world's random numbers do.
 void LoadTokenMint(kv::KvClient& client, std::shared_ptr<Executor> executor, std::string fresh_key,
                    absl::AnyInvocable<void(std::shared_ptr<const TokenMint>)> done);
 
@@ -106,6 +114,8 @@ struct TokenBatch {
     uint32_t first = 0;
   };
   std::vector<Repeat> repeats;
+  // The cell of a token that is not of the mint's: then nothing may be done here.
+  std::optional<uint32_t> other_cell;
   size_t bytes = 0;  // approximate bytes in memory
 };
 

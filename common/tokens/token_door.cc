@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/client/kv_client.h"
 #include "common/runtime/perturb.h"
@@ -36,6 +37,12 @@ absl::Status NotReady() {
 absl::Status Busy() {
   return ResourceExhausted(
       "TOKENS_BUSY", "too many calls give tokens back at once; try again later", kTokenBusyDelay);
+}
+
+absl::Status OtherCell(uint32_t cell) {
+  return MakeError(absl::StatusCode::kUnavailable, "OTHER_CELL",
+                   absl::StrCat("a token is of cells/", cell,
+                                ", which is not known here: give it back at a master"));
 }
 
 absl::Status Stopped() {
@@ -353,6 +360,7 @@ void TokenDoor::Take(ResultCounters* counters, const Request& request, Done<Resp
   if (!core_->loaded()) return refuse(NotReady());
   if (absl::Status status = CheckTokens(request); !status.ok()) return refuse(std::move(status));
   TokenBatch batch = ReadTokens(core_->mint(), request);
+  if (batch.other_cell.has_value()) return refuse(OtherCell(*batch.other_cell));
   if (absl::Status status = core_->Enter(batch.bytes); !status.ok())
     return refuse(std::move(status));
   auto answer = [counters, done = std::move(done)](absl::StatusOr<Results> results) mutable {

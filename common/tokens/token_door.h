@@ -137,6 +137,8 @@ class TokenDoor final : public TokenApi {
   void Drain(Closure done);
 
   // See TokenApi. RESOURCE_EXHAUSTED: too many calls or bytes are in progress; nothing was done.
+  // UNAVAILABLE, reason OTHER_CELL: a token is of another cell than the store; nothing was done. A
+  // master takes the tokens of all cells.
   void CompleteTokens(const v1::CompleteTokensRequest& request,
                       Done<v1::CompleteTokensResponse> done) override;
   void ReleaseTokens(const v1::ReleaseTokensRequest& request,

@@ -13,7 +13,7 @@ namespace token_handle_test {
 constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 TokenName SomeToken() {
-  return {.grant = {.policy_shard = 0xfedc,
+  return {.grant = {.policy_shard = 0x02dc,
                     .policy = Uid::FromHalves(0x0123456789abcdef, 0xfedcba9876543210),
                     .epoch = 0x8000000000000001,
                     .number = 7},
@@ -51,9 +51,23 @@ TEST(TokenMintTest, HandleFormatIsUnchanged) {
   std::string bytes;
   ASSERT_TRUE(absl::WebSafeBase64Unescape(handle, &bytes));
   EXPECT_EQ(absl::BytesToHexString(bytes.substr(0, 43)),
-            "01fedc0123456789abcdeffedcba98765432108000000000000001"
+            "0102dc0123456789abcdeffedcba98765432108000000000000001"
             "0000000000000007ffffffffffffffff");
   EXPECT_EQ(bytes.substr(43), TokenMint(Key('k')).Mac(bytes.substr(0, 43)).substr(0, 16));
+}
+
+TEST(TokenMintTest, AHandleNamesItsCell) {
+  const std::string of_cell_0 = TokenMint(Key('k')).Handle(SomeToken());
+  const std::string of_cell_63 = TokenMint(Key('k'), 63).Handle(SomeToken());
+  EXPECT_EQ(CellOfToken(of_cell_0), 0u);
+  EXPECT_EQ(CellOfToken(of_cell_63), 63u);
+  EXPECT_EQ(CellOfToken("something else"), std::nullopt);
+  // All cells have one key, so each of them can read the tokens of the others.
+  EXPECT_EQ(TokenMint(Key('k'), 1).Read(of_cell_63), SomeToken());
+  std::string forged;
+  ASSERT_TRUE(absl::WebSafeBase64Unescape(of_cell_63, &forged));
+  forged[1] = '\2';
+  EXPECT_EQ(TokenMint(Key('k')).Read(absl::WebSafeBase64Escape(forged)), std::nullopt);
 }
 
 TEST(TokenMintTest, DifferentTokensHaveDifferentHandles) {
@@ -154,6 +168,24 @@ TEST_F(LoadTokenMintTest, ProcessesThatStartAtOnceAgreeOnOneKey) {
   int makers = 0;
   for (char c = 'a'; c < 'e'; ++c) makers += TokenMint(Key(c)).Read(handle).has_value();
   EXPECT_EQ(makers, 1);
+}
+
+TEST_F(LoadTokenMintTest, OtherCellsWaitForTheKeyOfCellZero) {
+  kv::MemKvStore::Options options;
+  options.layout.cell = 5;
+  kv::MemKvStore store(runtime_, options);
+  kv::KvClient client(store, runtime_, {});
+  std::shared_ptr<const TokenMint> mint;
+  LoadTokenMint(client, executor_, Key('y'), [&](auto loaded) { mint = loaded; });
+  runtime_.AdvanceBy(absl::Seconds(10));
+  EXPECT_EQ(mint, nullptr);
+  kv::Commit commit;
+  commit.groups.emplace_back().mutations.push_back(
+      {.cf = kv::ColumnFamily::kMeta, .key = std::string(kTokenKeyKey), .value = Key('x')});
+  client.CommitAsync(std::move(commit), executor_, [](const auto&) {});
+  runtime_.AdvanceBy(absl::Seconds(2));
+  ASSERT_NE(mint, nullptr);
+  EXPECT_EQ(mint->Handle(SomeToken()), TokenMint(Key('x'), 5).Handle(SomeToken()));
 }
 
 TEST_F(LoadTokenMintTest, ExistingKeyIsKept) {

@@ -32,6 +32,11 @@ std::string SecretKeysFile(const std::string& folder) {
   return path;
 }
 
+// "@1" of a process of cell 1.
+std::string CellSuffix(const std::string& name) {
+  return name.substr(std::min(name.find('@'), name.size()));
+}
+
 }  // namespace
 
 Platform::Platform(Options options) : options_(std::move(options)) {}
@@ -53,15 +58,17 @@ void Platform::Signal(const std::string& service, int signal) {
 
 absl::Status Platform::Restart(const std::string& name) {
   Served& served = services_[name];
-  const std::string service = name.substr(0, name.find('.'));
+  const std::string service = name.substr(0, name.find_first_of(".@"));
   std::vector<std::string> arguments = {absl::StrCat("--listen=", served.grpc),
                                         absl::StrCat("--http_listen=", served.http)};
   if (service == "store" || service == "standalone") {
-    const size_t dot = std::min(name.find('.'), name.size());
-    arguments.push_back(absl::StrCat("--data_dir=", options_.folder, "/data", name.substr(dot)));
+    arguments.push_back(
+        absl::StrCat("--data_dir=", options_.folder, "/data", name.substr(service.size())));
+    if (const std::string cell = CellSuffix(name); !cell.empty())
+      arguments.push_back(absl::StrCat("--cell=", cell.substr(1)));
   } else {
     arguments.push_back(
-        absl::StrCat("--store=", served.store.empty() ? StoreAddresses() : served.store));
+        absl::StrCat("--store=", served.store.empty() ? StoreAddresses(name) : served.store));
   }
   if (options_.instance_files && service != "store")
     arguments.push_back(absl::StrCat("--instance_file=", options_.folder, "/", name, ".instance"));
@@ -96,10 +103,11 @@ absl::Status Platform::Restart(const std::string& name) {
   return absl::OkStatus();
 }
 
-std::string Platform::StoreAddresses() const {
+std::string Platform::StoreAddresses(const std::string& of) const {
   std::vector<std::string> addresses;
   for (const auto& [name, served] : services_) {
-    if (name == "store" || absl::StartsWith(name, "store.")) addresses.push_back(served.grpc);
+    const bool store = name.substr(0, name.find_first_of(".@")) == "store";
+    if (store && CellSuffix(name) == CellSuffix(of)) addresses.push_back(served.grpc);
   }
   return absl::StrJoin(addresses, ",");
 }

@@ -3,7 +3,8 @@
 //
 // The system chooses ports at the first start. They stay the same over restarts, as in a real
 // installation. "handler.2" is a second process of the service "handler", and so on. If there are
-// several processes of the store, the others get all their addresses.
+// several processes of the store, the others get all their addresses. "handler@1" is a process of
+// cell 1, with the store "store@1".
 //
 // Threads: none of its own; the main thread only (see ChildProcess).
 
@@ -93,7 +94,8 @@ class Platform {
     std::unique_ptr<ChildProcess> process;
   };
 
-  std::string StoreAddresses() const;
+  // Those of the store of the process's cell.
+  std::string StoreAddresses(const std::string& name) const;
   // OK if /readyz answers 200.
   absl::Status Readyz(const std::string& service) const;
 

@@ -72,7 +72,8 @@ void AuditService::ListAuditEntries(v1::ListAuditEntriesRequest request,
        .end = *std::move(end),
        .backwards = true,  // from the newest entry
        .page_size = static_cast<size_t>(*size),
-       .list = std::move(list)},
+       .list = std::move(list),
+       .also = home_},
       &v1::ListAuditEntriesResponse::mutable_audit_entries,
       [filter = *filter](kv::Entry row) -> absl::StatusOr<std::optional<v1::AuditEntry>> {
         const auto name = DecodeAuditKey(row.key);

@@ -16,14 +16,16 @@ namespace escapement::master {
 
 class AuditService {
  public:
-  // `context` outlives the service.
-  explicit AuditService(MasterContext& context) : context_(context) {}
+  // `home`: where the audit of the tenants' keys and of refused calls is, if the context is not that
+  // of the home cell. Both outlive the service.
+  AuditService(MasterContext& context, kv::KvClient* home) : context_(context), home_(home) {}
 
   void ListAuditEntries(v1::ListAuditEntriesRequest request,
                         Done<v1::ListAuditEntriesResponse> done);
 
  private:
   MasterContext& context_;
+  kv::KvClient* const home_;  // null: the context is that of the home cell
 };
 
 // AccessSweep: audit entries that are older than their retention, and keys that were revoked or

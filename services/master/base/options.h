@@ -3,10 +3,15 @@
 #ifndef SERVICES_MASTER_BASE_OPTIONS_H_
 #define SERVICES_MASTER_BASE_OPTIONS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/secrets/sealed_value.h"
 
 namespace escapement {
@@ -15,8 +20,22 @@ class Metrics;
 
 namespace escapement::master {
 
+// A client of a cell's store.
+struct OpenedStore {
+  std::unique_ptr<kv::KvStore> store;
+  kv::StoreAdmin* admin = nullptr;  // its part for operators, a part of `store`; null: none
+  // Why nothing can be sent to it; empty: nothing keeps it (StoreConnection::TooOld).
+  std::function<std::string()> too_old = [] { return std::string(); };
+};
+// INVALID_ARGUMENT: these are not addresses of a store (ParseStoreAddresses).
+using OpenStore = std::function<absl::StatusOr<OpenedStore>(const std::string& store_address)>;
+
 struct MasterOptions {
   std::string instance = "master";  // in logs and traces
+  // The cell of the store (docs/design/cells.md).
+  uint32_t cell = 0;
+  // Makes clients of the stores of other cells. Null: there are none.
+  OpenStore open_store = nullptr;
   // How far back ListRuns looks for runs of one event: the retention of Done records.
   int run_list_days = 31;
   // Dead letters are collected this long after their events have failed.

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ struct RowList {
   bool backwards = false;
   size_t page_size = 0;
   std::string list;  // for page tokens
+  // Null, or another store whose rows of the range are listed, too. It outlives the listing.
+  kv::KvClient* also = nullptr;
   // A page examines no more rows once they have so many bytes.
   size_t bytes_max = std::numeric_limits<size_t>::max();
 };
@@ -68,15 +71,49 @@ class RowListing : public std::enable_shared_from_this<RowListing<Response, Item
     scan.reverse = list_.backwards;
     scan.limit = static_cast<uint32_t>(std::min(kRowsAtOnce, kListExaminedMax - examined_));
     if (scan.begin >= scan.end) return done_(std::move(response_));
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = this->shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+    context_.client.Scan(scan, context_.executor,
+                         [self = this->shared_from_this(),
+                          scan](absl::StatusOr<kv::ScanResult> page) {
                            if (!page.ok()) return self->done_(StoreFailed(page.status()));
-                           self->OnPage(*std::move(page));
+                           if (self->list_.also == nullptr) return self->OnPage(*std::move(page));
+                           self->ReadAlso(scan, *std::move(page));
                          });
   }
 
  private:
   static constexpr size_t kRowsAtOnce = 1000;
+
+  void ReadAlso(kv::ScanRequest scan, kv::ScanResult page) {
+    list_.also->Scan(std::move(scan), context_.executor,
+                     [self = this->shared_from_this(),
+                      page = std::move(page)](absl::StatusOr<kv::ScanResult> other) mutable {
+                       if (!other.ok()) return self->done_(StoreFailed(other.status()));
+                       self->OnPage(self->Merged(std::move(page), *std::move(other)));
+                     });
+  }
+
+  // The rows of both pages in the order of the list, up to where both have been read.
+  kv::ScanResult Merged(kv::ScanResult a, kv::ScanResult b) const {
+    const auto before = [this](const kv::Entry& x, const kv::Entry& y) {
+      return list_.backwards ? y.key < x.key : x.key < y.key;
+    };
+    std::optional<std::string> end;  // the first of the last keys of pages that have more
+    for (const kv::ScanResult* page : {&a, &b}) {
+      if (!page->more || page->entries.empty()) continue;
+      const kv::Entry& last = page->entries.back();
+      if (!end.has_value() || before(last, {.key = *end})) end = last.key;
+    }
+    kv::ScanResult merged;
+    merged.more = a.more || b.more;
+    std::merge(std::make_move_iterator(a.entries.begin()),
+               std::make_move_iterator(a.entries.end()),
+               std::make_move_iterator(b.entries.begin()),
+               std::make_move_iterator(b.entries.end()), std::back_inserter(merged.entries),
+               before);
+    while (end.has_value() && before({.key = *end}, merged.entries.back()))
+      merged.entries.pop_back();
+    return merged;
+  }
 
   std::string& Rest() { return list_.backwards ? list_.end : list_.begin; }
 

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/kv/wire/store_service_grpc.h"
+#include "common/process/store_client.h"
 #include "common/rest/docs/docs_page.h"
 #include "common/rest/route_table.h"
 #include "common/secrets/sealed_value.h"
@@ -17,7 +18,9 @@
 #include "services/master/base/limits.h"
 #include "services/master/ingest/kafka/kafka_ingest.h"
 #include "services/master/page/browser_session.h"
+#include "services/master/service/cell_masters.h"
 #include "services/master/service/master_grpc.h"
+#include "services/master/tenants/tenant_rules.h"
 
 ABSL_FLAG(std::vector<std::string>, cors_origins, {},
           "origins whose web pages may call the REST API, e.g. https://ops.example.com; * = any");
@@ -49,7 +52,7 @@ const std::vector<std::string>& RestServices() {
       "escapement.v1.AuditService",       "escapement.v1.TargetService",
       "escapement.v1.DeadLetterService",  "escapement.v1.OperationService",
       "escapement.v1.CalendarService",    "escapement.v1.StatisticsService",
-      "escapement.v1.NotificationService"};
+      "escapement.v1.NotificationService", "escapement.v1.CellService"};
   return *services;
 }
 
@@ -71,38 +74,25 @@ void AddDescription(HttpServer& http) {
   }
 }
 
-// Tokens go to a door, and overrides to the policies. All outlive it.
-class MasterTokens final : public TokenApi {
- public:
-  MasterTokens(TokenApi& door, PolicyApi& policies) : door_(door), policies_(policies) {}
-
-  void CompleteTokens(const v1::CompleteTokensRequest& request,
-                      Done<v1::CompleteTokensResponse> done) override {
-    door_.CompleteTokens(request, std::move(done));
-  }
-  void ReleaseTokens(const v1::ReleaseTokensRequest& request,
-                     Done<v1::ReleaseTokensResponse> done) override {
-    door_.ReleaseTokens(request, std::move(done));
-  }
-  void ExtendTokens(const v1::ExtendTokensRequest& request,
-                    Done<v1::ExtendTokensResponse> done) override {
-    door_.ExtendTokens(request, std::move(done));
-  }
-  void OverridePolicy(v1::OverridePolicyRequest request,
-                      ::escapement::Done<v1::ThrottlePolicy> done) override {
-    policies_.OverridePolicy(std::move(request), std::move(done));
-  }
-
- private:
-  TokenApi& door_;
-  PolicyApi& policies_;
-};
+OpenStore StoreClients(const ServiceContext& context) {
+  return [&runtime = context.runtime, credentials = context.store_credentials](
+             const std::string& address) -> absl::StatusOr<OpenedStore> {
+    ASSIGN_OR_RETURN(std::vector<std::string> addresses, ParseStoreAddresses(address));
+    auto store = NewStoreClient(runtime, credentials, std::move(addresses));
+    OpenedStore opened;
+    opened.admin = store.get();
+    opened.too_old = [store = store.get()] { return store->TooOld(); };
+    opened.store = std::move(store);
+    return opened;
+  };
+}
 
 }  // namespace
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv::StoreAdmin& admin,
                            TokenApi* tokens)
-    : service_({.instance = context.instance,
+    : masters_({.instance = context.instance,
+                .open_store = StoreClients(context),
                 .dead_letter_retention = absl::GetFlag(FLAGS_dead_letter_retention),
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
                 .heartbeat_every = absl::GetFlag(FLAGS_heartbeat_every),
@@ -110,8 +100,8 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
                 .notify_every = kNotifyEvery,
                 .sealer = SealerFromFlag(),
                 .metrics = &context.metrics},
-               store, context.runtime),
-      gate_(context.instance, store, context.runtime, &service_.tenant_rules(),
+               store, &admin, context.runtime),
+      gate_(context.instance, store, context.runtime, &masters_.home().tenant_rules(),
             /*serves_page=*/true),
       store_(store),
       admin_(admin),
@@ -124,11 +114,11 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
     door_ = std::make_unique<TokenDoor>(std::move(options), store, context.runtime);
     tokens = door_.get();
   }
-  tokens_ = std::make_unique<MasterTokens>(*tokens, service_.policies());
+  tokens_ = std::make_unique<CellTokens>(masters_, *tokens);
 }
 
 void HostedMaster::AddRpcs(RpcTable& table) {
-  AddMasterRpcs(service_, table);
+  AddMasterRpcs(masters_, table);
   kv::AddStoreServiceRpcs(store_, &admin_, table);
   AddTokenRpcs(*tokens_, table);
 }
@@ -154,7 +144,7 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
 }
 
 absl::Status HostedMaster::Start() {
-  service_.Start();
+  masters_.Start();
   gate_.Start();
   if (door_ != nullptr) door_->Start();
   absl::Status started = StartKafka();
@@ -166,7 +156,7 @@ absl::Status HostedMaster::StartKafka() {
   ASSIGN_OR_RETURN(auto kafka, KafkaIngestOptionsFromFlags());
   if (!kafka.has_value()) return absl::OkStatus();
   kafka_ = std::make_unique<KafkaIngest>(*std::move(kafka),
-                                         KafkaIngest::Host{.events = service_.events(),
+                                         KafkaIngest::Host{.events = masters_.events(),
                                                            .gate = gate_.gate(),
                                                            .runtime = runtime_,
                                                            .metrics = metrics_,
@@ -177,12 +167,14 @@ absl::Status HostedMaster::StartKafka() {
 }
 
 bool HostedMaster::Ready() {
-  return !kafka_failed_ && service_.Ready() && gate_.Ready() &&
-         (door_ == nullptr || door_->Ready());
+  // Without the home cell it serves the others.
+  return !kafka_failed_ && masters_.Ready() && gate_.Ready() &&
+         (door_ == nullptr || door_->Ready() || !masters_.home().Ready());
 }
 
 std::string HostedMaster::NotReadyReason() {
-  return kafka_failed_ ? "the ingestion from Kafka could not start: the log says why" : "";
+  if (kafka_failed_) return "the ingestion from Kafka could not start: the log says why";
+  return masters_.Problems();
 }
 
 void HostedMaster::Drain(Closure done) {
@@ -192,9 +184,9 @@ void HostedMaster::Drain(Closure done) {
 }
 
 void HostedMaster::DrainDoors(Closure done) {
-  if (door_ == nullptr) return service_.Drain(std::move(done));
+  if (door_ == nullptr) return masters_.Drain(std::move(done));
   // The door waits for what is under way, which without the store may take long.
-  service_.Drain([this, done = std::move(done)]() mutable { door_->Drain(std::move(done)); });
+  masters_.Drain([this, done = std::move(done)]() mutable { door_->Drain(std::move(done)); });
 }
 
 absl::Duration ConnectionAgeFromFlag() {

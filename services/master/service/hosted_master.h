@@ -21,7 +21,7 @@
 #include "services/master/ingest/kafka/kafka_ingest.h"
 #include "services/master/ingest/ndjson_door.h"
 #include "services/master/page/page_door.h"
-#include "services/master/service/master_service.h"
+#include "services/master/service/cell_masters.h"
 
 namespace escapement::master {
 
@@ -46,12 +46,12 @@ class HostedMaster final : public HostedService {
   // Drains everything but the ingestion from Kafka.
   void DrainDoors(Closure done);
 
-  MasterService service_;
+  CellMasters masters_;
   auth::HostedGate gate_;
   kv::KvStore& store_;
   kv::StoreAdmin& admin_;
   std::unique_ptr<TokenDoor> door_;   // null if tokens are given back elsewhere
-  std::unique_ptr<TokenApi> tokens_;  // over the door, and the policies
+  std::unique_ptr<TokenApi> tokens_;  // over the doors of all cells, and the policies
   std::unique_ptr<rest::RestDoor> rest_;
   std::unique_ptr<NdjsonDoor> ndjson_;
   std::unique_ptr<PageDoor> page_;

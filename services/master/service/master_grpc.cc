@@ -1,8 +1,12 @@
 #include "services/master/service/master_grpc.h"
 
+#include <memory>
+#include <utility>
+
 #include "common/rpc/rpc_table_grpc.h"
 #include "services/master/audit/audit_service.h"
 #include "services/master/calendars/calendar_service.h"
+#include "services/master/cells/cell_service.h"
 #include "services/master/events/event_grpc.h"
 #include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
@@ -10,6 +14,7 @@
 #include "services/master/operations/dead_letter_service.h"
 #include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
+#include "services/master/service/cell_masters.h"
 #include "services/master/service/master_service.h"
 #include "services/master/statistics/statistics_service.h"
 #include "services/master/target_states/target_service.h"
@@ -18,61 +23,92 @@
 namespace escapement::master {
 namespace {
 
-void AddScheduleRpcs(ScheduleApi& schedules, RpcTable& table) {
-  table.AddUnary(schedules, &ScheduleApi::CreateSchedule);
-  table.AddUnary(schedules, &ScheduleApi::GetSchedule);
-  table.AddUnary(schedules, &ScheduleApi::ListSchedules);
-  table.AddUnary(schedules, &ScheduleApi::UpdateSchedule);
-  table.AddUnary(schedules, &ScheduleApi::DeleteSchedule);
-  table.AddUnary(schedules, &ScheduleApi::BatchCreateSchedules);
-  table.AddUnary(schedules, &ScheduleApi::BatchUpdateSchedules);
-  table.AddUnary(schedules, &ScheduleApi::BatchDeleteSchedules);
-  table.AddUnary(schedules, &ScheduleApi::PauseSchedule);
-  table.AddUnary(schedules, &ScheduleApi::ResumeSchedule);
-  table.AddUnary(schedules, &ScheduleApi::TriggerSchedule);
-  table.AddUnary(schedules, &ScheduleApi::BackfillSchedule);
-  table.AddUnary(schedules, &ScheduleApi::ListScheduleVersions);
-  table.AddUnary(schedules, &ScheduleApi::PreviewSchedule);
-  table.AddUnary(schedules, &ScheduleApi::ForecastLoad);
+// Adds methods of an API that each cell has: a call goes to the cell of its tenant.
+template <typename Api>
+class OfTenant {
+ public:
+  OfTenant(CellMasters& masters, Api& (MasterService::*api)(), RpcTable& table)
+      : masters_(masters), api_(api), table_(table) {}
+
+  template <typename Request, typename Response>
+  const OfTenant& Add(void (Api::*method)(Request, Done<Response>)) const {
+    table_.AddUnary<Request, Response>([&masters = masters_, api = api_, method](
+                                           Request request, UnaryAnswer<Response> answer) {
+      const absl::StatusOr<MasterService*> master = masters.Of(TenantOf(answer.resource()));
+      if (!master.ok()) return answer(master.status());
+      std::shared_ptr<const Caller> caller = answer.caller();
+      (((*master)->*api)().*method)(std::move(request),
+                                    Done<Response>(std::move(answer), std::move(caller)));
+    });
+    return *this;
+  }
+
+ private:
+  CellMasters& masters_;
+  Api& (MasterService::*const api_)();
+  RpcTable& table_;
+};
+
+void AddScheduleRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<ScheduleApi>(masters, &MasterService::schedules, table)
+      .Add(&ScheduleApi::CreateSchedule)
+      .Add(&ScheduleApi::GetSchedule)
+      .Add(&ScheduleApi::ListSchedules)
+      .Add(&ScheduleApi::UpdateSchedule)
+      .Add(&ScheduleApi::DeleteSchedule)
+      .Add(&ScheduleApi::BatchCreateSchedules)
+      .Add(&ScheduleApi::BatchUpdateSchedules)
+      .Add(&ScheduleApi::BatchDeleteSchedules)
+      .Add(&ScheduleApi::PauseSchedule)
+      .Add(&ScheduleApi::ResumeSchedule)
+      .Add(&ScheduleApi::TriggerSchedule)
+      .Add(&ScheduleApi::BackfillSchedule)
+      .Add(&ScheduleApi::ListScheduleVersions)
+      .Add(&ScheduleApi::PreviewSchedule)
+      .Add(&ScheduleApi::ForecastLoad);
 }
 
-void AddRunRpcs(RunApi& runs, RpcTable& table) {
-  table.AddUnary(runs, &RunApi::ListRuns);
-  table.AddUnary(runs, &RunApi::GetRun);
-  table.AddUnary(runs, &RunApi::ListRunEvents);
-  table.AddUnary(runs, &RunApi::CancelRun);
-  table.AddUnary(runs, &RunApi::ListOccurrences);
+void AddRunRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<RunApi>(masters, &MasterService::runs, table)
+      .Add(&RunApi::ListRuns)
+      .Add(&RunApi::GetRun)
+      .Add(&RunApi::ListRunEvents)
+      .Add(&RunApi::CancelRun)
+      .Add(&RunApi::ListOccurrences);
 }
 
-void AddPolicyRpcs(PolicyApi& policies, RpcTable& table) {
-  table.AddUnary(policies, &PolicyApi::CreatePolicy);
-  table.AddUnary(policies, &PolicyApi::GetPolicy);
-  table.AddUnary(policies, &PolicyApi::ListPolicies);
-  table.AddUnary(policies, &PolicyApi::UpdatePolicy);
-  table.AddUnary(policies, &PolicyApi::DeletePolicy);
-  table.AddUnary(policies, &PolicyApi::PausePolicy);
-  table.AddUnary(policies, &PolicyApi::ResumePolicy);
-  table.AddUnary(policies, &PolicyApi::OverridePolicy);
-  table.AddUnary(policies, &PolicyApi::ClearOverride);
-  table.AddUnary(policies, &PolicyApi::ListPolicyKeys);
-  table.AddUnary(policies, &PolicyApi::GetPolicyUsage);
+void AddPolicyRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<PolicyApi>(masters, &MasterService::policies, table)
+      .Add(&PolicyApi::CreatePolicy)
+      .Add(&PolicyApi::GetPolicy)
+      .Add(&PolicyApi::ListPolicies)
+      .Add(&PolicyApi::UpdatePolicy)
+      .Add(&PolicyApi::DeletePolicy)
+      .Add(&PolicyApi::PausePolicy)
+      .Add(&PolicyApi::ResumePolicy)
+      .Add(&PolicyApi::OverridePolicy)
+      .Add(&PolicyApi::ClearOverride)
+      .Add(&PolicyApi::ListPolicyKeys)
+      .Add(&PolicyApi::GetPolicyUsage);
 }
 
-void AddCalendarRpcs(CalendarService& calendars, RpcTable& table) {
-  table.AddUnary(calendars, &CalendarService::CreateCalendar);
-  table.AddUnary(calendars, &CalendarService::GetCalendar);
-  table.AddUnary(calendars, &CalendarService::ListCalendars);
-  table.AddUnary(calendars, &CalendarService::UpdateCalendar);
-  table.AddUnary(calendars, &CalendarService::DeleteCalendar);
+void AddCalendarRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<CalendarService>(masters, &MasterService::calendars, table)
+      .Add(&CalendarService::CreateCalendar)
+      .Add(&CalendarService::GetCalendar)
+      .Add(&CalendarService::ListCalendars)
+      .Add(&CalendarService::UpdateCalendar)
+      .Add(&CalendarService::DeleteCalendar);
 }
 
-void AddSubscriptionRpcs(SubscriptionService& subscriptions, RpcTable& table) {
-  table.AddUnary(subscriptions, &SubscriptionService::CreateSubscription);
-  table.AddUnary(subscriptions, &SubscriptionService::GetSubscription);
-  table.AddUnary(subscriptions, &SubscriptionService::ListSubscriptions);
-  table.AddUnary(subscriptions, &SubscriptionService::UpdateSubscription);
-  table.AddUnary(subscriptions, &SubscriptionService::DeleteSubscription);
-  table.AddUnary(subscriptions, &SubscriptionService::TestSubscription);
+void AddSubscriptionRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<SubscriptionService>(masters, &MasterService::subscriptions, table)
+      .Add(&SubscriptionService::CreateSubscription)
+      .Add(&SubscriptionService::GetSubscription)
+      .Add(&SubscriptionService::ListSubscriptions)
+      .Add(&SubscriptionService::UpdateSubscription)
+      .Add(&SubscriptionService::DeleteSubscription)
+      .Add(&SubscriptionService::TestSubscription);
 }
 
 void AddTenantRpcs(TenantService& tenants, RpcTable& table) {
@@ -81,7 +117,6 @@ void AddTenantRpcs(TenantService& tenants, RpcTable& table) {
   table.AddUnary(tenants, &TenantService::ListTenants);
   table.AddUnary(tenants, &TenantService::UpdateTenant);
   table.AddUnary(tenants, &TenantService::DeleteTenant);
-  table.AddUnary(tenants, &TenantService::GetTenantUsage);
 }
 
 void AddKeyRpcs(KeyService& keys, RpcTable& table) {
@@ -91,43 +126,62 @@ void AddKeyRpcs(KeyService& keys, RpcTable& table) {
   table.AddUnary(keys, &KeyService::RevokeKey);
 }
 
-void AddDeadLetterRpcs(DeadLetterService& dead_letters, RpcTable& table) {
-  table.AddUnary(dead_letters, &DeadLetterService::ListDeadLetters);
-  table.AddUnary(dead_letters, &DeadLetterService::ListDeadLetterGroups);
-  table.AddUnary(dead_letters, &DeadLetterService::GetDeadLetter);
-  table.AddUnary(dead_letters, &DeadLetterService::RedriveDeadLetter);
-  table.AddUnary(dead_letters, &DeadLetterService::RedriveDeadLetters);
-  table.AddUnary(dead_letters, &DeadLetterService::RedriveRun);
-  table.AddUnary(dead_letters, &DeadLetterService::PurgeDeadLetters);
+void AddDeadLetterRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<DeadLetterService>(masters, &MasterService::dead_letters, table)
+      .Add(&DeadLetterService::ListDeadLetters)
+      .Add(&DeadLetterService::ListDeadLetterGroups)
+      .Add(&DeadLetterService::GetDeadLetter)
+      .Add(&DeadLetterService::RedriveDeadLetter)
+      .Add(&DeadLetterService::RedriveDeadLetters)
+      .Add(&DeadLetterService::RedriveRun)
+      .Add(&DeadLetterService::PurgeDeadLetters);
 }
 
-void AddOperationRpcs(OperationService& operations, RpcTable& table) {
-  table.AddUnary(operations, &OperationService::GetOperation);
-  table.AddUnary(operations, &OperationService::ListOperations);
-  table.AddUnary(operations, &OperationService::CancelOperation);
+void AddOperationRpcs(CellMasters& masters, RpcTable& table) {
+  OfTenant<OperationService>(masters, &MasterService::operations, table)
+      .Add(&OperationService::GetOperation)
+      .Add(&OperationService::ListOperations)
+      .Add(&OperationService::CancelOperation);
+}
+
+void AddCellRpcs(CellService& cells, RpcTable& table) {
+  table.AddUnary(cells, &CellService::CreateCell);
+  table.AddUnary(cells, &CellService::GetCell);
+  table.AddUnary(cells, &CellService::ListCells);
+  table.AddUnary(cells, &CellService::UpdateCell);
+  table.AddUnary(cells, &CellService::GetCellStatus);
 }
 
 }  // namespace
 
-void AddMasterRpcs(MasterService& master, RpcTable& table) {
-  AddScheduleRpcs(master.schedules(), table);
-  AddEventRpcs(master.events(), table);
-  AddRunRpcs(master.runs(), table);
-  AddPolicyRpcs(master.policies(), table);
-  AddCalendarRpcs(master.calendars(), table);
-  AddSubscriptionRpcs(master.subscriptions(), table);
-  AddTenantRpcs(master.tenants(), table);
-  AddKeyRpcs(master.keys(), table);
-  table.AddUnary(master.audit(), &AuditService::ListAuditEntries);
-  table.AddUnary(master.targets(), &TargetService::ListTargets);
-  table.AddUnary(master.targets(), &TargetService::GetTarget);
-  table.AddUnary(master.targets(), &TargetService::ResetTarget);
-  table.AddUnary(master.statistics(), &StatisticsService::ListStatistics);
-  table.AddUnary(master.event_cancels(), &EventCancelService::BatchCancelEvents);
-  table.AddUnary(master.explanations(), &ExplainService::ExplainEvent);
-  table.AddUnary(master.explanations(), &ExplainService::ExplainSchedule);
-  AddDeadLetterRpcs(master.dead_letters(), table);
-  AddOperationRpcs(master.operations(), table);
+void AddMasterRpcs(CellMasters& masters, RpcTable& table) {
+  AddScheduleRpcs(masters, table);
+  AddEventRpcs(masters.events(), table);
+  AddRunRpcs(masters, table);
+  AddPolicyRpcs(masters, table);
+  AddCalendarRpcs(masters, table);
+  AddSubscriptionRpcs(masters, table);
+  AddDeadLetterRpcs(masters, table);
+  AddOperationRpcs(masters, table);
+  OfTenant<AuditService>(masters, &MasterService::audit, table)
+      .Add(&AuditService::ListAuditEntries);
+  OfTenant<TargetService>(masters, &MasterService::targets, table)
+      .Add(&TargetService::ListTargets)
+      .Add(&TargetService::GetTarget)
+      .Add(&TargetService::ResetTarget);
+  OfTenant<StatisticsService>(masters, &MasterService::statistics, table)
+      .Add(&StatisticsService::ListStatistics);
+  OfTenant<EventCancelService>(masters, &MasterService::event_cancels, table)
+      .Add(&EventCancelService::BatchCancelEvents);
+  OfTenant<ExplainService>(masters, &MasterService::explanations, table)
+      .Add(&ExplainService::ExplainEvent)
+      .Add(&ExplainService::ExplainSchedule);
+  OfTenant<TenantService>(masters, &MasterService::tenants, table)
+      .Add(&TenantService::GetTenantUsage);
+  // The home cell has all tenants, keys and cells.
+  AddTenantRpcs(masters.home().tenants(), table);
+  AddKeyRpcs(masters.home().keys(), table);
+  AddCellRpcs(masters.home().cells(), table);
 }
 
 }  // namespace escapement::master

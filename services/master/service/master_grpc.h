@@ -9,10 +9,11 @@ class RpcTable;
 
 namespace escapement::master {
 
-class MasterService;
+class CellMasters;
 
-// Adds all services of the public API. `master` outlives the server.
-void AddMasterRpcs(MasterService& master, RpcTable& table);
+// Adds all services of the public API but those of tokens and the store. A call goes to the cell of
+// its tenant. `masters` outlives the server.
+void AddMasterRpcs(CellMasters& masters, RpcTable& table);
 
 }  // namespace escapement::master
 

@@ -23,7 +23,7 @@
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "gtest/gtest.h"
-#include "services/master/service/master_service.h"
+#include "services/master/service/cell_masters.h"
 #include "tests/fixtures/raw_call.h"
 
 namespace escapement::master {
@@ -44,7 +44,7 @@ class MasterGrpcTest : public ::testing::Test {
     auto store = kv::RocksKvStore::Open(options, runtime_.clock());
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    master_ = std::make_unique<MasterService>(MasterOptions(), *store_, runtime_);
+    master_ = std::make_unique<CellMasters>(MasterOptions(), *store_, nullptr, runtime_);
     AddMasterRpcs(*master_, rpcs_);
     auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -91,7 +91,7 @@ class MasterGrpcTest : public ::testing::Test {
   // Destroyed in reverse: nothing outlives what it uses.
   SystemRuntime runtime_;
   std::unique_ptr<kv::RocksKvStore> store_;
-  std::unique_ptr<MasterService> master_;
+  std::unique_ptr<CellMasters> master_;
   RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/metrics/metrics.h"
@@ -13,6 +14,8 @@
 #include "services/master/base/metrics.h"
 #include "services/master/calendars/calendar_service.h"
 #include "services/master/calendars/retiming_loop.h"
+#include "services/master/cells/cell_directory.h"
+#include "services/master/cells/cell_service.h"
 #include "services/master/events/delivery_sweep_loop.h"
 #include "services/master/events/event_service.h"
 #include "services/master/explain/explain_service.h"
@@ -45,7 +48,7 @@ constexpr absl::Duration kLayoutRetryEvery = absl::Seconds(1);
 }  // namespace
 
 struct MasterService::Parts {
-  Parts(Options options, kv::KvStore& store, Runtime& runtime)
+  Parts(Options options, kv::KvStore& store, Runtime& runtime, MasterService* home)
       : own_metrics(options.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics(options.metrics == nullptr ? *own_metrics : *options.metrics),
         secrets(options.sealer),
@@ -65,9 +68,11 @@ struct MasterService::Parts {
         policies(context),
         retiming(context),
         calendars(context, retiming),
-        tenants(context, directory),
+        cell_directory(client, executor),
+        cells(context, options.open_store),
+        tenants(context, directory, cell_directory),
         keys(context),
-        audit(context),
+        audit(context, home == nullptr ? nullptr : &home->context().client),
         targets(context),
         statistics(context),
         subscriptions(context),
@@ -76,6 +81,8 @@ struct MasterService::Parts {
         operations(context),
         explanations(context),
         directory(client, executor),
+        cell(options.cell),
+        at_home(home == nullptr),
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
         sweep(context),
@@ -128,6 +135,11 @@ struct MasterService::Parts {
   bool UseLayout(const std::string& bytes) {
     const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(bytes);
     if (!layout.ok() || draining) return layout.ok();
+    if (layout->cell != cell) {
+      Log(LogLevel::kError, "master", "the store is of another cell; it is not served",
+          {{"cell", layout->cell}, {"wanted", cell}});
+      return false;
+    }
     context.layout = *layout;
     context.ready = true;
     bootstrap.Start();
@@ -161,6 +173,8 @@ struct MasterService::Parts {
   PolicyService policies;
   RetimingLoop retiming;
   CalendarService calendars;
+  CellDirectory cell_directory;
+  CellService cells;
   TenantService tenants;
   KeyService keys;
   AuditService audit;
@@ -172,6 +186,8 @@ struct MasterService::Parts {
   OperationService operations;
   ExplainService explanations;
   TenantDirectory directory;
+  const uint32_t cell;
+  const bool at_home;
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
   RequestSweepLoop sweep;
@@ -190,10 +206,13 @@ struct MasterService::Parts {
   bool draining = false;  // on the executor
 };
 
-MasterService::MasterService(Options options, kv::KvStore& store, Runtime& runtime)
-    : parts_(std::make_unique<Parts>(std::move(options), store, runtime)) {}
+MasterService::MasterService(Options options, kv::KvStore& store, Runtime& runtime,
+                             MasterService* home)
+    : parts_(std::make_unique<Parts>(std::move(options), store, runtime, home)) {}
 
-MasterService::~MasterService() {
+MasterService::~MasterService() { Stop(); }
+
+void MasterService::Stop() {
   parts_->context.ready = false;
   parts_->executor->Stop();
 }
@@ -202,7 +221,10 @@ void MasterService::Start() {
   parts_->executor->Post([parts = parts_.get()] {
     parts->ReadLayout();
     parts->ReadTokenKey();
-    parts->rules.Start();
+    if (parts->at_home) {
+      parts->rules.Start();
+      parts->cell_directory.Start();
+    }
     parts->directory.Start();
   });
 }
@@ -235,6 +257,10 @@ DeadLetterService& MasterService::dead_letters() { return parts_->dead_letters; 
 EventCancelService& MasterService::event_cancels() { return parts_->event_cancels; }
 OperationService& MasterService::operations() { return parts_->operations; }
 ExplainService& MasterService::explanations() { return parts_->explanations; }
-auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
+MasterTenantRules& MasterService::tenant_rules() { return parts_->rules; }
+MasterContext& MasterService::context() { return parts_->context; }
+TenantDirectory& MasterService::directory() { return parts_->directory; }
+CellDirectory& MasterService::cell_directory() { return parts_->cell_directory; }
+CellService& MasterService::cells() { return parts_->cells; }
 
 }  // namespace escapement::master

@@ -1,4 +1,4 @@
-// MasterService: the public API of the platform over one session with the store.
+// MasterService: the public API of the platform over one session with the store of one cell.
 // Stateless except for caches: any number may run.
 //
 // Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
@@ -14,30 +14,33 @@
 #include "services/master/api/master_apis.h"
 #include "services/master/base/options.h"
 
-namespace escapement::auth {
-class TenantRules;
-}
-
 namespace escapement::master {
 
 class AuditService;
 class CalendarService;
+class CellDirectory;
+class CellService;
 class DeadLetterService;
 class EventCancelService;
 class ExplainService;
 class KeyService;
 class OperationService;
 class StatisticsService;
+class MasterTenantRules;
 class SubscriptionService;
 class TargetService;
+class TenantDirectory;
 class TenantService;
+struct MasterContext;
 
 class MasterService {
  public:
   using Options = MasterOptions;
 
-  // `store` and `runtime` outlive the service.
-  MasterService(Options options, kv::KvStore& store, Runtime& runtime);
+  // `store` and `runtime` outlive the service, and so does `home`: the service of the home cell; null
+  // if this is that one.
+  MasterService(Options options, kv::KvStore& store, Runtime& runtime,
+                MasterService* home = nullptr);
   // Drops what is under way: its callbacks are destroyed without being run.
   ~MasterService();
   MasterService(const MasterService&) = delete;
@@ -48,6 +51,8 @@ class MasterService {
   bool Ready() const;
   // Refuses new calls; what is under way goes on. `done` runs on the service's executor.
   void Drain(Closure done);
+  // Ends all work, as the destructor does. Not on the executor.
+  void Stop();
 
   ScheduleApi& schedules();
   EventApi& events();
@@ -65,8 +70,14 @@ class MasterService {
   OperationService& operations();
   ExplainService& explanations();
 
-  // For the gate: the conditions for every call that names a tenant.
-  auth::TenantRules& tenant_rules();
+  // For the gate: the conditions for every call that names a tenant. Only in the home cell.
+  MasterTenantRules& tenant_rules();
+
+  // For who serves several cells (cell_masters.h). Cells only in the home cell.
+  MasterContext& context();
+  TenantDirectory& directory();
+  CellDirectory& cell_directory();
+  CellService& cells();
 
  private:
   struct Parts;

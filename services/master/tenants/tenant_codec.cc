@@ -14,6 +14,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "services/master/base/limits.h"
+#include "services/master/cells/cell_directory.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
@@ -115,6 +116,7 @@ v1::Tenant ShowTenant(const storage::v1::TenantRecord& record) {
   if (record.retention_micros() != 0)
     SetDuration(record.retention_micros(), *tenant.mutable_retention());
   if (!record.defaults().empty()) tenant.mutable_defaults()->ParseFromString(record.defaults());
+  tenant.set_cell(NameOfCell(record.cell()));
   tenant.set_version(static_cast<int64_t>(record.version()));
   tenant.set_etag(TenantEtag(record));
   if (record.version() > 0) {

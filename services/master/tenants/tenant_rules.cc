@@ -28,19 +28,23 @@ TenantDirectory::TenantDirectory(kv::KvClient& client, std::shared_ptr<Executor>
 
 void TenantDirectory::Take(const kv::RangeMirror::Rows& rows) {
   auto tenants = std::make_shared<Tenants>();
+  auto all = std::make_shared<Rows>();
   (*tenants)[std::string(kDefaultTenant)] =
       std::make_shared<storage::v1::TenantRecord>(DefaultTenantRecord());
   for (const auto& [key, value] : rows) {
     auto record = std::make_shared<storage::v1::TenantRecord>();
     // A tenant whose record cannot be read counts as missing.
-    if (record->ParseFromString(value) && record->delete_time_micros() == 0)
-      (*tenants)[record->tenant()] = std::move(record);
+    if (!record->ParseFromString(value)) continue;
+    if (record->delete_time_micros() == 0) (*tenants)[record->tenant()] = record;
+    std::string tenant = record->tenant();
+    all->insert_or_assign(std::move(tenant), Row{std::move(record), value});
   }
   {
     absl::MutexLock lock(&mutex_);
     tenants_ = std::move(tenants);
+    rows_ = std::move(all);
   }
-  if (on_change_) on_change_();
+  for (const auto& on_change : on_change_) on_change();
 }
 
 bool TenantDirectory::loaded() const {
@@ -79,6 +83,11 @@ std::vector<TenantDirectory::Record> TenantDirectory::All() const {
   if (tenants_ == nullptr) return all;
   for (const auto& [tenant, record] : *tenants_) all.push_back(record);
   return all;
+}
+
+std::shared_ptr<const TenantDirectory::Rows> TenantDirectory::AllRows() const {
+  absl::MutexLock lock(&mutex_);
+  return rows_;
 }
 
 namespace {
@@ -387,6 +396,8 @@ void MasterTenantRules::Tick() {
 
 void MasterTenantRules::CountIfDue(const std::string& tenant, CountedRows which, int64_t max) {
   if (max == 0) return;
+  MasterContext* const context = context_of_(tenant);
+  if (context == nullptr) return;
   const absl::Duration now = context_.runtime.clock().Elapsed();
   {
     absl::MutexLock lock(&mutex_);
@@ -397,7 +408,7 @@ void MasterTenantRules::CountIfDue(const std::string& tenant, CountedRows which,
     // safe.
     count.let_pass = 0;
   }
-  CountRows(context_, which, tenant, max,
+  CountRows(*context, which, tenant, max,
             [this, tenant, which, began = now](const absl::StatusOr<int64_t>& rows) {
               OnCounted(tenant, which, began, rows);
             });

@@ -1,5 +1,5 @@
 // MasterTenantRules: what the master asks of a tenant before each request. TenantDirectory: the
-// tenants of the store. CountRows: counts a tenant's rows.
+// tenants of a store. CountRows: counts a tenant's rows.
 
 #ifndef SERVICES_MASTER_TENANTS_TENANT_RULES_H_
 #define SERVICES_MASTER_TENANTS_TENANT_RULES_H_
@@ -27,19 +27,26 @@
 
 namespace escapement::master {
 
-// TenantDirectory: the tenants of the store, current to within milliseconds (range_mirror.h).
+// TenantDirectory: the tenants of a store, current to within milliseconds (range_mirror.h). The
+// home cell has all tenants, and the other cells have copies of their own (tenant_copies.h).
 //
-// Threads: Find from any; Start on the executor. Stop the executor before it is destroyed.
+// Threads: OnChange and Start on the executor; the rest from any. Stop the executor before it is
+// destroyed.
 class TenantDirectory {
  public:
   using Record = std::shared_ptr<const storage::v1::TenantRecord>;
+  struct Row {
+    Record record;
+    std::string bytes;  // as it is stored
+  };
+  using Rows = std::map<std::string, Row>;
 
   // `client` must outlive it.
   TenantDirectory(kv::KvClient& client, std::shared_ptr<Executor> executor);
 
   void Start() { mirror_.Start(); }
-  // Called on the executor after tenants have changed. Set it before Start.
-  void OnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
+  // `on_change` is called on the executor after tenants have changed.
+  void OnChange(std::function<void()> on_change) { on_change_.push_back(std::move(on_change)); }
 
   // True once the tenants have been read.
   bool loaded() const;
@@ -53,15 +60,18 @@ class TenantDirectory {
   bool Shows(const std::string& tenant, uint64_t version) const;
   // In the order of their ids.
   std::vector<Record> All() const;
+  // By tenant: all that can be read, those of deleted tenants included. Null until they are read.
+  std::shared_ptr<const Rows> AllRows() const;
 
  private:
   using Tenants = std::map<std::string, Record>;
   void Take(const kv::RangeMirror::Rows& rows);
 
   kv::RangeMirror mirror_;
-  std::function<void()> on_change_;
+  std::vector<std::function<void()>> on_change_;  // on the executor
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Tenants> tenants_ ABSL_GUARDED_BY(mutex_);  // null until they are read
+  std::shared_ptr<const Rows> rows_ ABSL_GUARDED_BY(mutex_);        // null until they are read
 };
 
 // Counts the rows of a tenant.
@@ -75,7 +85,8 @@ void CountRows(MasterContext& context, CountedRows which, const std::string& ten
                int64_t count_max, absl::AnyInvocable<void(absl::StatusOr<int64_t>)> done);
 
 // MasterTenantRules: the TenantRules of the master. The tenant must exist, must not be suspended,
-// and must stay within its quotas.
+// and must stay within its quotas. The directory is the home cell's; rows are counted in the cells
+// of the tenants.
 //
 // Schedules, policies and pending events are counted in the background, so a check never waits: the
 // count is at most some seconds old, plus what this master has let pass since. A call that is let
@@ -85,10 +96,15 @@ void CountRows(MasterContext& context, CountedRows which, const std::string& ten
 // Threads: Check from any; the rest on the context's executor.
 class MasterTenantRules final : public auth::TenantRules {
  public:
+  // The context of a tenant's cell; null: the cell cannot be reached now.
+  using ContextOf = std::function<MasterContext*(const std::string& tenant)>;
+
   // Both outlive it; the executor is stopped before it is destroyed.
   MasterTenantRules(MasterContext& context, TenantDirectory& directory)
       : context_(context), directory_(directory) {}
 
+  // Before Start. The default: all tenants are in the home cell.
+  void CountIn(ContextOf context_of) { context_of_ = std::move(context_of); }
   // Before the directory starts.
   void Start();
 
@@ -131,6 +147,7 @@ class MasterTenantRules final : public auth::TenantRules {
 
   MasterContext& context_;
   TenantDirectory& directory_;
+  ContextOf context_of_ = [this](const std::string&) { return &context_; };
   absl::Mutex mutex_;
   std::map<std::string, Usage> usages_ ABSL_GUARDED_BY(mutex_);
 };

@@ -19,12 +19,14 @@
 #include "google/protobuf/empty.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/cells/cell_directory.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/tenants/tenant_codec.h"
+#include "services/master/tenants/tenant_copies.h"
 #include "services/master/tenants/tenant_rules.h"
 
 namespace escapement::master {
@@ -86,6 +88,17 @@ absl::Status TenantNotSwept(const TenantRecord& former, absl::Time now) {
       {{"resource", NameOfTenant(former.tenant())}});
 }
 
+// What is left of a tenant in `tenants`.
+TenantRecord Tombstone(const TenantRecord& record, uint64_t version, absl::Time now) {
+  TenantRecord deleted;
+  deleted.set_tenant(record.tenant());
+  deleted.set_version(version);
+  deleted.set_create_time_micros(record.create_time_micros());
+  deleted.set_delete_time_micros(ToMicros(now));
+  deleted.set_cell(record.cell());
+  return deleted;
+}
+
 // Stores `next` as the version after `current`.
 RecordDecision Store(const std::string& tenant, const std::optional<TenantRecord>& current,
                      const std::optional<std::string>& bytes, TenantRecord next, absl::Time now) {
@@ -97,7 +110,10 @@ RecordDecision Store(const std::string& tenant, const std::optional<TenantRecord
   next.set_create_time_micros(decision.version_before > 0 ? current->create_time_micros()
                                                           : ToMicros(now));
   next.set_update_time_micros(ToMicros(now));
-  if (current.has_value()) next.set_former_delete_time_micros(current->former_delete_time_micros());
+  if (current.has_value()) {
+    next.set_former_delete_time_micros(current->former_delete_time_micros());
+    next.set_cell(current->cell());
+  }
   if (next.suspended()) {
     next.set_suspend_time_micros(current.has_value() && current->suspended()
                                      ? current->suspend_time_micros()
@@ -117,7 +133,8 @@ absl::StatusOr<RecordDecision> DecideCreate(const std::string& tenant, TenantRec
   if (bytes.has_value()) {
     if (!former.ParseFromString(*bytes)) return BrokenRecord(NameOfTenant(tenant));
     if (former.delete_time_micros() == 0) return AlreadyExists(NameOfTenant(tenant));
-    if (!former.swept()) return TenantNotSwept(former, now);
+    if (!former.swept() || (former.cell() != kHomeCell && !former.cell_swept()))
+      return TenantNotSwept(former, now);
     draft.set_former_delete_time_micros(former.delete_time_micros());
   }
   return Store(tenant, std::nullopt, bytes, std::move(draft), now);
@@ -132,6 +149,8 @@ absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
   RETURN_IF_ERROR(CheckEtag(request.tenant().etag(), TenantEtag(*current), NameOfTenant(tenant)));
   ASSIGN_OR_RETURN(const auto wanted,
                    ApplyUpdateMask(ShowTenant(*current), request.tenant(), request.update_mask()));
+  if (!wanted.cell().empty() && wanted.cell() != NameOfCell(current->cell()))
+    return InvalidField("tenant.cell", "cannot be changed");
   ASSIGN_OR_RETURN(auto next, ReadTenant(wanted));
   return Store(tenant, current, bytes, std::move(next), now);
 }
@@ -146,10 +165,22 @@ void RequireEmpty(ColumnFamily cf, const std::string& prefix, absl::Status refus
   decision.refusals.push_back(std::move(refusal));
 }
 
-// `keys` are the rows of all API keys of the tenant.
+void RequireNothingLeft(const std::string& tenant, RecordDecision& decision) {
+  RequireEmpty(ColumnFamily::kSchedules, SchedulePrefix(tenant),
+               FailedPrecondition("TENANT_HAS_SCHEDULES",
+                                  absl::StrCat(NameOfTenant(tenant), " has schedules")),
+               decision);
+  RequireEmpty(ColumnFamily::kPolicies, PolicyPrefix(tenant),
+               FailedPrecondition("TENANT_HAS_POLICIES",
+                                  absl::StrCat(NameOfTenant(tenant), " has policies")),
+               decision);
+}
+
+// `keys` are the rows of all API keys of the tenant. `retired`: the version of the tenant that its
+// cell, another one, has let go; 0: none.
 absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                                             const v1::DeleteTenantRequest& request,
-                                            const std::vector<std::string>& keys,
+                                            const std::vector<std::string>& keys, uint64_t retired,
                                             const std::optional<std::string>& bytes,
                                             absl::Time now) {
   ASSIGN_OR_RETURN(const auto current, ReadRecord(tenant, bytes));
@@ -165,16 +196,11 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                               absl::StrCat(NameOfTenant(tenant), " must have been SUSPENDED for ",
                                            absl::FormatDuration(kTenantSuspendedMin)));
   }
+  if (current->cell() != kHomeCell && !request.validate_only() && retired != current->version())
+    return Contended(NameOfTenant(tenant));
   RecordDecision decision;
   RequireUnchanged(tenant, bytes, decision);
-  RequireEmpty(ColumnFamily::kSchedules, SchedulePrefix(tenant),
-               FailedPrecondition("TENANT_HAS_SCHEDULES",
-                                  absl::StrCat(NameOfTenant(tenant), " has schedules")),
-               decision);
-  RequireEmpty(ColumnFamily::kPolicies, PolicyPrefix(tenant),
-               FailedPrecondition("TENANT_HAS_POLICIES",
-                                  absl::StrCat(NameOfTenant(tenant), " has policies")),
-               decision);
+  RequireNothingLeft(tenant, decision);
   decision.group.conditions.push_back({.cf = ColumnFamily::kKeys,
                                        .key = ApiKeyPrefix(tenant),
                                        .kind = kv::Condition::Kind::kRangeCount,
@@ -188,12 +214,32 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
       decision.group.mutations.push_back(kv::Delete(ColumnFamily::kKeys, ApiKeyUseKey(*id)));
   }
   decision.version_before = current->version();
-  TenantRecord deleted;
-  deleted.set_tenant(tenant);
-  deleted.set_delete_time_micros(ToMicros(now));
   decision.group.mutations.push_back(
-      kv::Put(ColumnFamily::kTenants, TenantKey(tenant), deleted.SerializeAsString()));
+      kv::Put(ColumnFamily::kTenants, TenantKey(tenant),
+              Tombstone(*current, current->version() + 1, now).SerializeAsString()));
   decision.response = std::make_unique<google::protobuf::Empty>();
+  return decision;
+}
+
+// `record` as the home cell has it.
+absl::StatusOr<RecordDecision> DecideRetire(const TenantRecord& record,
+                                            const std::optional<std::string>& bytes,
+                                            absl::Time now) {
+  RecordDecision decision;
+  decision.response = std::make_unique<google::protobuf::Empty>();
+  TenantRecord copy;
+  if (bytes.has_value() && !copy.ParseFromString(*bytes))
+    return BrokenRecord(NameOfTenant(record.tenant()));
+  RequireUnchanged(record.tenant(), bytes, decision);
+  const bool retired = copy.delete_time_micros() != 0;
+  if (NewerTenant(copy, record) && !retired) return Contended(NameOfTenant(record.tenant()));
+  if (retired && !NewerTenant(record, copy)) return decision;
+  RequireNothingLeft(record.tenant(), decision);
+  // With the version that it had: if the deletion is cut off now and the tenant is changed instead,
+  // that makes a newer one.
+  decision.group.mutations.push_back(
+      kv::Put(ColumnFamily::kTenants, TenantKey(record.tenant()),
+              Tombstone(record, record.version(), now).SerializeAsString()));
   return decision;
 }
 
@@ -277,10 +323,48 @@ class UsageCounting : public std::enable_shared_from_this<UsageCounting> {
 
 }  // namespace
 
+void RetireTenant(MasterContext& cell, TenantRecord record,
+                  absl::AnyInvocable<void(absl::Status)> done) {
+  RecordChange change = ChangeOf(record.tenant(), RequestMark());
+  change.decide = [record = std::move(record)](const std::optional<std::string>& bytes,
+                                               absl::Time now) {
+    return DecideRetire(record, bytes, now);
+  };
+  change.response = std::make_unique<google::protobuf::Empty>();
+  ChangeRecord(cell, std::move(change),
+               [done = std::move(done)](auto changed) mutable { done(changed.status()); });
+}
+
+TenantCounts TenantService::Counts() const {
+  TenantCounts counts;
+  for (const TenantDirectory::Record& record : directory_.All()) ++counts[record->cell()];
+  return counts;
+}
+
+absl::StatusOr<uint32_t> TenantService::CellOfNew(const std::string& name) const {
+  const std::vector<storage::v1::CellRecord> cells = cells_.All();
+  if (name.empty()) {
+    const std::optional<uint32_t> chosen = ChooseCell(cells, Counts());
+    if (chosen.has_value()) return *chosen;
+    return FailedPrecondition("CELL_DRAINING", "no cell takes new tenants");
+  }
+  ASSIGN_OR_RETURN(const uint32_t number, ParseCellName(name, "tenant.cell"));
+  for (const storage::v1::CellRecord& cell : cells) {
+    if (cell.cell() != number) continue;
+    if (!cell.draining()) return number;
+    return FailedPrecondition("CELL_DRAINING", absl::StrCat(name, " takes no new tenants"),
+                              {{"resource", name}});
+  }
+  return FailedPrecondition("CELL_NOT_FOUND", absl::StrCat(name, " does not exist"),
+                            {{"resource", name}});
+}
+
 template <typename Response>
 void TenantService::AnswerWhenKnown(std::string tenant, uint64_t version, Response response,
                                     Done<Response> done, absl::Duration waited) {
-  if (directory_.Shows(tenant, version) || waited >= kKnownWithin) return done(std::move(response));
+  if ((directory_.Shows(tenant, version) && elsewhere_.shows(tenant, version)) ||
+      waited >= kKnownWithin)
+    return done(std::move(response));
   context_.executor->PostAfter(
       kLookEvery, [this, tenant = std::move(tenant), version, response = std::move(response),
                    done = std::move(done), waited]() mutable {
@@ -316,8 +400,11 @@ void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenan
   const std::string& tenant = request.tenant_id();
   RequestMark mark = MarkOf(kAllTenants, "CreateTenant", request, done);
   RecordChange change = ChangeOf(tenant, std::move(mark));
-  change.decide = [tenant, draft = *std::move(draft)](const std::optional<std::string>& bytes,
-                                                      absl::Time now) {
+  change.decide = [this, tenant, draft = *std::move(draft), cell = request.tenant().cell()](
+                      const std::optional<std::string>& bytes,
+                      absl::Time now) mutable -> absl::StatusOr<RecordDecision> {
+    ASSIGN_OR_RETURN(const uint32_t number, CellOfNew(cell));
+    draft.set_cell(number);
     return DecideCreate(tenant, draft, bytes, now);
   };
   change.response = std::make_unique<v1::Tenant>();
@@ -394,24 +481,50 @@ void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.name(), "name");
   violations.AddStatus("", tenant.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const TenantDirectory::Record record = directory_.Find(*tenant);
+  if (record == nullptr || record->cell() == kHomeCell || request.validate_only())
+    return DeleteHere(*tenant, 0, std::move(request), std::move(done));
+  // Its cell lets it go only if it would be deleted now. The real request may also be a repeated
+  // one, with a remembered answer.
+  v1::DeleteTenantRequest trial = request;
+  trial.clear_request_id();
+  trial.set_validate_only(true);
+  DeleteHere(*tenant, 0, std::move(trial),
+             {[this, record, request = std::move(request),
+               done = std::move(done)](const absl::StatusOr<google::protobuf::Empty>& allowed) mutable {
+               std::string tenant = record->tenant();
+               if (!allowed.ok()) return DeleteHere(tenant, 0, std::move(request), std::move(done));
+               elsewhere_.retire(*record, [this, tenant, version = record->version(),
+                                           request = std::move(request),
+                                           done = std::move(done)](absl::Status retired) mutable {
+                 if (!retired.ok()) return context_.Refuse(std::move(retired), std::move(done));
+                 DeleteHere(tenant, version, std::move(request), std::move(done));
+               });
+             },
+              done.caller()});
+}
+
+void TenantService::DeleteHere(const std::string& tenant, uint64_t retired,
+                               v1::DeleteTenantRequest request,
+                               Done<google::protobuf::Empty> done) {
   kv::ScanRequest scan;
   scan.cf = ColumnFamily::kKeys;
-  scan.begin = ApiKeyPrefix(*tenant);
+  scan.begin = ApiKeyPrefix(tenant);
   scan.end = PrefixEnd(scan.begin);
   scan.limit = kKeysOfTenantMax + 1;
   scan.keys_only = true;
   context_.client.Scan(
       std::move(scan), context_.executor,
-      [this, tenant = *tenant, request = std::move(request),
+      [this, tenant, retired, request = std::move(request),
        done = std::move(done)](absl::StatusOr<kv::ScanResult> rows) mutable {
         if (!rows.ok()) return done(StoreFailed(rows.status()));
         std::vector<std::string> keys;
         for (kv::Entry& entry : rows->entries) keys.push_back(std::move(entry.key));
         RecordChange change = ChangeOf(tenant, MarkOf(kAllTenants, "DeleteTenant", request, done));
         change.validate_only = request.validate_only();
-        change.decide = [tenant, keys = std::move(keys), request = std::move(request)](
+        change.decide = [tenant, retired, keys = std::move(keys), request = std::move(request)](
                             const std::optional<std::string>& bytes, absl::Time now) {
-          return DecideDelete(tenant, request, keys, bytes, now);
+          return DecideDelete(tenant, request, keys, retired, bytes, now);
         };
         change.response = std::make_unique<google::protobuf::Empty>();
         const bool dry = change.validate_only;

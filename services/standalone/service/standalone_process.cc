@@ -142,6 +142,9 @@ class StandaloneProcess final : public HostedService {
 
 void ValidateFlags(std::vector<std::string>& errors) {
   store::ValidateStoreFlags(errors);
+  // Its store is not there for the masters of another cell.
+  if (store::StoreOptionsFromFlags().cell != 0)
+    errors.push_back("--cell: a standalone process is the home cell, 0");
   ValidateLeaseFlags(errors);
   ValidateSecretKeysFlag(errors);
   master::ValidateMasterFlags(errors);

@@ -85,7 +85,7 @@ kv::RocksKvStore::Options RocksOptionsOf(const StoreServer::Options& options) {
   rocks.data_dir = options.data_dir;
   rocks.accept_loss = options.accept_loss;
   rocks.lease_ttl = options.lease_ttl;
-  rocks.layout = {options.partitions, options.queue_shards, options.policy_shards};
+  rocks.layout = {options.partitions, options.queue_shards, options.policy_shards, options.cell};
   rocks.free_bytes_min = options.free_bytes_min;
   rocks.block_cache_bytes = options.block_cache_bytes;
   return rocks;

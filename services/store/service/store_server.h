@@ -48,6 +48,7 @@ class StoreServer final : public kv::StoreAdmin {
     uint32_t partitions = 16;    // for a new store; 1 to 1,024
     uint32_t queue_shards = 8;   // for a new store; 1 to 1,024
     uint32_t policy_shards = 8;  // for a new store; 1 to 1,024
+    uint32_t cell = 0;           // for a new store; 0 to 63
     uint64_t free_bytes_min = uint64_t{256} << 20;
     size_t block_cache_bytes = 256 << 20;
     Replication::Options replication = {};

@@ -22,6 +22,8 @@ ABSL_FLAG(absl::Duration, store_lease_ttl, absl::Seconds(5),
 ABSL_FLAG(uint32_t, partitions, 16, "number of partitions of a new data folder; 1 to 1024");
 ABSL_FLAG(uint32_t, queue_shards, 8, "number of queue shards of a new data folder; 1 to 1024");
 ABSL_FLAG(uint32_t, policy_shards, 8, "number of policy shards of a new data folder; 1 to 1024");
+ABSL_FLAG(uint32_t, cell, 0,
+          "number of the cell whose store a new data folder is; 0 to 63; 0 = the home cell");
 ABSL_FLAG(uint64_t, free_mib_min, 256,
           "MiB of disk that must stay free; with less, commits are refused");
 ABSL_FLAG(uint64_t, block_cache_mib, 256, "MiB of memory for blocks read from disk");
@@ -89,6 +91,8 @@ void ValidateStoreFlags(std::vector<std::string>& errors) {
   check_count("partitions", absl::GetFlag(FLAGS_partitions));
   check_count("queue_shards", absl::GetFlag(FLAGS_queue_shards));
   check_count("policy_shards", absl::GetFlag(FLAGS_policy_shards));
+  if (absl::GetFlag(FLAGS_cell) >= kv::kCellsMax)
+    errors.push_back(absl::StrCat("--cell: must be from 0 to ", kv::kCellsMax - 1));
   if (absl::GetFlag(FLAGS_store_lease_ttl) <= absl::ZeroDuration()) {
     errors.push_back("--store_lease_ttl: must be positive");
   }
@@ -130,6 +134,7 @@ StoreServer::Options StoreOptionsFromFlags() {
           .partitions = absl::GetFlag(FLAGS_partitions),
           .queue_shards = absl::GetFlag(FLAGS_queue_shards),
           .policy_shards = absl::GetFlag(FLAGS_policy_shards),
+          .cell = absl::GetFlag(FLAGS_cell),
           .free_bytes_min = absl::GetFlag(FLAGS_free_mib_min) << 20,
           .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20,
           .replication = {.url = absl::GetFlag(FLAGS_replicate_through),

@@ -32,9 +32,10 @@ void AddWhyCommand(CLI::App& app, Session& session);
 // `escctl top`: a live view.
 void AddTopCommand(CLI::App& app, Session& session);
 
-// The commands for tenants, quotas, API keys and the audit, and the first key of an installation.
+// The commands for tenants, cells, quotas, API keys and the audit, and the first key of an installation.
 
 void AddTenantCommands(CLI::App& app, Session& session);
+void AddCellCommands(CLI::App& app, Session& session);
 void AddQuotaCommands(CLI::App& app, Session& session);
 void AddKeyCommands(CLI::App& app, Session& session);
 void AddAuditCommands(CLI::App& app, Session& session);

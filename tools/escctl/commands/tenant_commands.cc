@@ -24,13 +24,13 @@ using v1::Tenant;
 using TenantStub = v1::TenantService::Stub;
 
 const Row& TenantHeader() {
-  static const Row header = {"NAME", "STATE", "DISPLAY NAME", "CREATED", "VERSION"};
+  static const Row header = {"NAME", "STATE", "DISPLAY NAME", "CREATED", "VERSION", "CELL"};
   return header;
 }
 
 Row TenantRow(const Tenant& tenant) {
   return {tenant.name(), Tenant::State_Name(tenant.state()), tenant.display_name(),
-          TimeUtil::ToString(tenant.create_time()), absl::StrCat(tenant.version())};
+          TimeUtil::ToString(tenant.create_time()), absl::StrCat(tenant.version()), tenant.cell()};
 }
 
 // The full name; without a name that of --tenant.
@@ -108,16 +108,21 @@ void AddTenantCreate(CLI::App& group, Session& session) {
   struct Options {
     std::string id;
     std::string request_id;
+    std::string cell;
     TenantFlags flags;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("create", "create a tenant");
   command->add_option("id", o->id, "last part of its name: a-z, 0-9 and '-'")->required();
   AddRequestId(*command, o->request_id);
+  command->add_option("--cell", o->cell,
+                      "number of the cell that it is in, for good; default: the one with the "
+                      "fewest tenants for its weight");
   auto dry = AddValidateOnly(*command);
   o->flags.Add(*command);
   command->callback([o, dry, &session] {
     v1::CreateTenantRequest request;
+    if (!o->cell.empty()) request.mutable_tenant()->set_cell(absl::StrCat("cells/", o->cell));
     std::vector<std::string> fields;
     if (absl::Status status = o->flags.Apply(*request.mutable_tenant(), fields); !status.ok())
       return session.FailUsage(std::string(status.message()));

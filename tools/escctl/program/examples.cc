@@ -56,6 +56,7 @@ const Table& Examples() {
        {"escctl schedule runs nightly --limit 3",
         "escctl schedule runs nightly --filter 'state = SKIPPED'",
         "escctl schedule runs nightly --filter 'state = COMPLETED' --wait 60s --require-success"}},
+      {"cell create", {"escctl cell create 1 --store 10.0.0.7:7400"}},
       {"forecast",
        {"escctl forecast", "escctl forecast --for 72h --by label=team",
         "escctl forecast --near 2026-12-01T02:00:00Z --filter 'policy = gentle'"}},

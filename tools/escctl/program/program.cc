@@ -105,6 +105,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddTargetCommands(app, session);
   AddStatisticsCommand(app, session);
   AddTenantCommands(app, session);
+  AddCellCommands(app, session);
   AddQuotaCommands(app, session);
   AddKeyCommands(app, session);
   AddAuditCommands(app, session);

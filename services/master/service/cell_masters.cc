@@ -1,0 +1,486 @@
+#include "services/master/service/cell_masters.h"
+
+#include <atomic>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/kv/layout.h"
+#include "common/metrics/metrics.h"
+#include "common/rpc/method_access.h"
+#include "common/status/errors.h"
+#include "common/tokens/token_batch.h"
+#include "common/tzdata/tzdata_gate.h"
+#include "common/tzdata/tzdata_table.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/master_context.h"
+#include "services/master/cells/cell_directory.h"
+#include "services/master/policies/policy_service.h"
+#include "services/master/tenants/tenant_copies.h"
+#include "services/master/tenants/tenant_rules.h"
+#include "services/master/tenants/tenant_service.h"
+
+namespace escapement::master {
+namespace {
+
+// Each cell is asked for a sign of life so often. It counts as unreachable if none came for longer
+// than a change of its leader takes.
+constexpr absl::Duration kLookAtCellEvery = absl::Seconds(1);
+constexpr int64_t kCellSilentMax = 5'000'000;  // microseconds
+
+MasterOptions OptionsOf(const MasterOptions& options, uint32_t cell, Metrics* metrics) {
+  MasterOptions own = options;
+  own.instance = absl::StrCat(options.instance, " cell ", cell);
+  own.cell = cell;
+  own.bootstrap_key_file = "";
+  own.metrics = metrics;
+  return own;
+}
+
+TokenDoor::Options DoorOptionsOf(const MasterOptions& options) {
+  TokenDoor::Options door;
+  door.instance = options.instance;
+  door.metrics = options.metrics;
+  return door;
+}
+
+}  // namespace
+
+// The part of a master in a cell other than the home cell.
+class CellMasters::Cell {
+ public:
+  // `home` outlives it.
+  Cell(const MasterOptions& options, uint32_t number, OpenedStore store, Runtime& runtime,
+       MasterService& home)
+      : number_(number),
+        runtime_(runtime),
+        store_(std::move(store)),
+        metrics_(options.metrics == nullptr
+                     ? std::make_unique<Metrics>()
+                     : std::make_unique<Metrics>(*options.metrics,
+                                                 MetricLabels{{"cell", absl::StrCat(number)}})),
+        service_(OptionsOf(options, number, metrics_.get()), *store_.store, runtime, &home),
+        door_(DoorOptionsOf(OptionsOf(options, number, metrics_.get())), *store_.store, runtime),
+        copies_(home.context(), home.directory(), service_.context(), service_.directory(), number),
+        gate_({.database = tzdata::ThisMachine(),
+               .instance = service_name(),
+               .metrics = metrics_.get()},
+              *store_.store, runtime, [this] { Serve(); }, [this] { EndServing(nullptr); }) {}
+
+  // After this nothing of it runs. Not on an executor of it.
+  ~Cell() {
+    gate_.executor()->Stop();
+    service_.Stop();
+  }
+
+  // On the executor of the home cell's context.
+  void Start() {
+    copies_.Start();
+    gate_.Start();
+    Look();
+  }
+  void Drain(Closure done) {
+    gate_.executor()->Post(
+        [this, done = std::move(done)]() mutable { EndServing(std::move(done)); });
+  }
+
+  // Why the cell is not served; empty: it is.
+  std::string Problem() const {
+    if (std::string reason = store_.too_old(); !reason.empty()) return reason;
+    if (Elapsed() - asked_.load(std::memory_order_relaxed) > kCellSilentMax)
+      return "its store does not answer";
+    if (service_.Ready() && door_.Ready()) return {};
+    return gate_.Open() ? "its store has not been read yet"
+                        : "this machine's time zone database is not the one in force there";
+  }
+
+  bool Shows(const std::string& tenant, uint64_t version) {
+    return service_.directory().Shows(tenant, version);
+  }
+  MasterService& service() { return service_; }
+  TokenDoor& door() { return door_; }
+  kv::StoreAdmin* admin() { return store_.admin; }
+
+ private:
+  // Microseconds since the clock's start.
+  int64_t Elapsed() const { return absl::ToInt64Microseconds(runtime_.clock().Elapsed()); }
+  std::string service_name() const { return absl::StrCat("master of cell ", number_); }
+
+  // On the gate's executor.
+  void Serve() {
+    if (std::exchange(served_, true)) return;
+    service_.Start();
+    door_.Start();
+  }
+  void EndServing(Closure done) {
+    if (!std::exchange(served_, true)) return done == nullptr ? void() : done();
+    service_.Drain([this, done = std::move(done)]() mutable {
+      door_.Drain([done = std::move(done)]() mutable {
+        if (done != nullptr) done();
+      });
+    });
+  }
+
+  // Asks the store for a sign of life, and again when it has answered.
+  void Look() {
+    const std::shared_ptr<Executor>& executor = service_.context().executor;
+    asked_.store(Elapsed(), std::memory_order_relaxed);
+    service_.context().client.MultiGet(
+        {{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor,
+        [this, executor](const absl::StatusOr<kv::GetResult>&) {
+          asked_.store(kNotAsked, std::memory_order_relaxed);
+          executor->PostAfter(kLookAtCellEvery, [this] { Look(); });
+        });
+  }
+
+  const uint32_t number_;
+  Runtime& runtime_;
+  // Destroyed in the reverse order.
+  OpenedStore store_;
+  const std::unique_ptr<Metrics> metrics_;
+  mutable MasterService service_;
+  TokenDoor door_;
+  TenantCopies copies_;
+  static constexpr int64_t kNotAsked = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> asked_ = kNotAsked;  // when the open question was asked
+  bool served_ = false;  // on the gate's executor; also if it must not be served any more
+  tzdata::TzdataGate gate_;
+};
+
+// Each call goes to the service of its tenant's cell.
+class CellMasters::Events final : public EventApi {
+ public:
+  explicit Events(CellMasters& masters) : masters_(masters) {}
+
+  void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) override {
+    const std::string tenant = TenantOf(request.parent());
+    Send(tenant, &EventApi::CreateEvent, std::move(request), std::move(done));
+  }
+  void BatchCreateEvents(v1::BatchCreateEventsRequest request,
+                         Done<v1::BatchCreateEventsResponse> done) override {
+    const std::string tenant = TenantOf(request.parent());
+    Send(tenant, &EventApi::BatchCreateEvents, std::move(request), std::move(done));
+  }
+  void UpsertEvent(v1::UpsertEventRequest request, Done<v1::Event> done) override {
+    const std::string tenant = TenantOf(request.event().name());
+    Send(tenant, &EventApi::UpsertEvent, std::move(request), std::move(done));
+  }
+  void UpdateEvent(v1::UpdateEventRequest request, Done<v1::Event> done) override {
+    const std::string tenant = TenantOf(request.event().name());
+    Send(tenant, &EventApi::UpdateEvent, std::move(request), std::move(done));
+  }
+  void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) override {
+    const std::string tenant = TenantOf(request.name());
+    Send(tenant, &EventApi::GetEvent, std::move(request), std::move(done));
+  }
+  void ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) override {
+    const std::string tenant = TenantOf(request.parent());
+    Send(tenant, &EventApi::ListEvents, std::move(request), std::move(done));
+  }
+  void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) override {
+    const std::string tenant = TenantOf(request.name());
+    Send(tenant, &EventApi::CancelEvent, std::move(request), std::move(done));
+  }
+  void IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,
+                   Done<v1::IngestResponse> done) override {
+    const absl::StatusOr<MasterService*> master = masters_.Of(TenantOf(request->parent()));
+    if (!master.ok()) return Refuse(master.status(), std::move(done));
+    (*master)->events().IngestBatch(std::move(request), options, std::move(done));
+  }
+
+ private:
+  template <typename Request, typename Response>
+  void Send(const std::string& tenant, void (EventApi::*method)(Request, Done<Response>),
+            Request request, Done<Response> done) {
+    const absl::StatusOr<MasterService*> master = masters_.Of(tenant);
+    if (!master.ok()) return Refuse(master.status(), std::move(done));
+    ((*master)->events().*method)(std::move(request), std::move(done));
+  }
+  template <typename Response>
+  void Refuse(absl::Status status, Done<Response> done) {
+    masters_.home().context().Refuse(std::move(status), std::move(done));
+  }
+
+  CellMasters& masters_;
+};
+
+namespace {
+
+absl::Status Unreachable(uint32_t cell, absl::string_view problem) {
+  return MakeError(absl::StatusCode::kUnavailable, "CELL_UNREACHABLE",
+                   absl::StrCat(NameOfCell(cell), " cannot be reached: ", problem),
+                   {{"resource", NameOfCell(cell)}});
+}
+
+constexpr absl::string_view kNotKnownYet = "this master does not know it yet";
+
+}  // namespace
+
+CellMasters::CellMasters(MasterOptions options, kv::KvStore& store, kv::StoreAdmin* admin,
+                         Runtime& runtime)
+    : options_(std::move(options)),
+      admin_(admin),
+      runtime_(runtime),
+      home_(options_, store, runtime),
+      events_(std::make_unique<Events>(*this)) {
+  TenantService::Elsewhere elsewhere;
+  elsewhere.shows = [this](const std::string& tenant, uint64_t version) {
+    const TenantDirectory::Record record = home_.directory().Find(tenant);
+    if (record == nullptr || record->cell() == kHomeCell) return true;
+    Cell* const cell = Find(record->cell());
+    return cell != nullptr && cell->Shows(tenant, version);
+  };
+  elsewhere.retire = [this](const storage::v1::TenantRecord& record,
+                            absl::AnyInvocable<void(absl::Status)> done) {
+    Cell* const cell = Find(record.cell());
+    if (cell == nullptr) return done(Unreachable(record.cell(), kNotKnownYet));
+    if (const std::string problem = cell->Problem(); !problem.empty())
+      return done(Unreachable(record.cell(), problem));
+    RetireTenant(cell->service().context(), record, std::move(done));
+  };
+  home_.tenants().SetElsewhere(std::move(elsewhere));
+  home_.cells().SetSources({.tenants = [this] { return home_.tenants().Counts(); },
+                            .reach = [this](uint32_t cell) { return Reach(cell); }});
+  home_.tenant_rules().CountIn([this](const std::string& tenant) -> MasterContext* {
+    const absl::StatusOr<MasterService*> master = Of(tenant);
+    return master.ok() ? &(*master)->context() : nullptr;
+  });
+  home_.cell_directory().OnChange([this] { TakeCells(); });
+}
+
+// The cells' work uses the home cell's service, and its executor uses the cells.
+CellMasters::~CellMasters() {
+  home_.Stop();
+  absl::MutexLock lock(&mutex_);
+  cells_.clear();
+}
+
+void CellMasters::Start() { home_.Start(); }
+EventApi& CellMasters::events() { return *events_; }
+
+void CellMasters::TakeCells() {
+  absl::MutexLock lock(&mutex_);
+  if (draining_) return;
+  for (const storage::v1::CellRecord& record : home_.cell_directory().All()) {
+    if (record.cell() == kHomeCell || cells_.contains(record.cell())) continue;
+    absl::StatusOr<OpenedStore> store = absl::UnimplementedError("this master has no clients");
+    if (options_.open_store != nullptr) store = options_.open_store(record.store_address());
+    if (!store.ok()) {
+      Log(LogLevel::kError, "master.cells", "a cell cannot be served",
+          {{"cell", record.cell()}, {"error", store.status().message()}});
+      continue;
+    }
+    auto cell = std::make_unique<Cell>(options_, record.cell(), *std::move(store), runtime_, home_);
+    cell->Start();
+    cells_.emplace(record.cell(), std::move(cell));
+  }
+}
+
+CellMasters::Cell* CellMasters::Find(uint32_t cell) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = cells_.find(cell);
+  return found == cells_.end() ? nullptr : found->second.get();
+}
+
+absl::StatusOr<MasterService*> CellMasters::Of(const std::string& tenant) const {
+  const TenantDirectory::Record record = home_.directory().Find(tenant);
+  if (record == nullptr || record->cell() == kHomeCell) return &home_;
+  Cell* const cell = Find(record->cell());
+  if (cell == nullptr) return Unreachable(record->cell(), kNotKnownYet);
+  if (const std::string problem = cell->Problem(); !problem.empty())
+    return Unreachable(record->cell(), problem);
+  // A former tenant of this id is another one.
+  const TenantDirectory::Record copy = cell->service().directory().Find(tenant);
+  if (copy == nullptr || copy->create_time_micros() != record->create_time_micros())
+    return Unreachable(record->cell(), "it does not know the tenant yet");
+  return &cell->service();
+}
+
+TokenApi* CellMasters::DoorOf(uint32_t cell) const {
+  Cell* const found = Find(cell);
+  return found == nullptr ? nullptr : &found->door();
+}
+
+bool CellMasters::Ready() const {
+  if (!home_.directory().loaded()) return false;
+  if (home_.Ready()) return true;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [number, cell] : cells_)
+    if (cell->Problem().empty()) return true;
+  return false;
+}
+
+std::string CellMasters::Problems() const {
+  std::string problems;
+  const auto add = [&problems](uint32_t cell, absl::string_view problem) {
+    absl::StrAppend(&problems, problems.empty() ? "" : "\n", NameOfCell(cell),
+                    " is not served: ", problem);
+  };
+  absl::MutexLock lock(&mutex_);
+  if (!cells_.empty() && !home_.Ready()) add(kHomeCell, "its store does not answer");
+  for (const auto& [number, cell] : cells_)
+    if (const std::string problem = cell->Problem(); !problem.empty()) add(number, problem);
+  return problems;
+}
+
+ReachedCell CellMasters::Reach(uint32_t cell) const {
+  ReachedCell reached;
+  for (const TenantDirectory::Record& record : home_.directory().All())
+    if (record->cell() == cell) reached.tenants.push_back(record->tenant());
+  if (cell == kHomeCell) {
+    reached.context = &home_.context();
+    reached.admin = admin_;
+    if (!home_.Ready()) reached.problem = "its store does not answer";
+    return reached;
+  }
+  Cell* const found = Find(cell);
+  if (found == nullptr) return reached;
+  reached.context = &found->service().context();
+  reached.admin = found->admin();
+  reached.problem = found->Problem();
+  return reached;
+}
+
+void CellMasters::Drain(Closure done) {
+  struct Joined {
+    std::atomic<size_t> left;
+    Closure done;
+  };
+  std::vector<Cell*> cells;
+  {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+    for (const auto& [number, cell] : cells_) cells.push_back(cell.get());
+  }
+  auto joined = std::make_shared<Joined>();
+  joined->left = cells.size() + 1;
+  joined->done = std::move(done);
+  const auto one = [joined] {
+    if (joined->left.fetch_sub(1) == 1) joined->done();
+  };
+  for (Cell* const cell : cells) cell->Drain(one);
+  home_.Drain(one);
+}
+
+namespace {
+
+int TokenCount(const v1::CompleteTokensRequest& request) { return request.completions_size(); }
+absl::string_view TokenAt(const v1::CompleteTokensRequest& request, int i) {
+  return request.completions(i).token();
+}
+void AddTokenTo(const v1::CompleteTokensRequest& request, int i, v1::CompleteTokensRequest& part) {
+  *part.add_completions() = request.completions(i);
+}
+
+template <typename Request>
+int TokenCount(const Request& request) {
+  return request.tokens_size();
+}
+template <typename Request>
+absl::string_view TokenAt(const Request& request, int i) {
+  return request.tokens(i);
+}
+template <typename Request>
+void AddTokenTo(const Request& request, int i, Request& part) {
+  part.add_tokens(request.tokens(i));
+}
+v1::CompleteTokensRequest WithoutTokens(const v1::CompleteTokensRequest&) { return {}; }
+v1::ReleaseTokensRequest WithoutTokens(const v1::ReleaseTokensRequest&) { return {}; }
+v1::ExtendTokensRequest WithoutTokens(const v1::ExtendTokensRequest& request) {
+  v1::ExtendTokensRequest part;
+  if (request.has_hold()) *part.mutable_hold() = request.hold();
+  return part;
+}
+
+// The answers to the parts of one request.
+template <typename Response>
+struct JoinedTokens {
+  absl::Mutex mutex;
+  size_t left ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status failed ABSL_GUARDED_BY(mutex);
+  std::unique_ptr<Response> answer ABSL_GUARDED_BY(mutex) = std::make_unique<Response>();
+  TokenApi::Done<Response> done;
+};
+
+template <typename Request, typename Response, typename DoorFor>
+void GiveBack(const Request& request, TokenApi& home, const DoorFor& door_for,
+              void (TokenApi::*method)(const Request&, TokenApi::Done<Response>),
+              TokenApi::Done<Response> done) {
+  std::map<TokenApi*, std::vector<int>> places;
+  // A request that breaks the contract is refused as a whole.
+  if (CheckTokens(request).ok()) {
+    for (int i = 0; i < TokenCount(request); ++i)
+      places[&door_for(TokenAt(request, i))].push_back(i);
+  }
+  if (places.size() <= 1)
+    return ((places.empty() ? home : *places.begin()->first).*method)(request, std::move(done));
+
+  auto joined = std::make_shared<JoinedTokens<Response>>();
+  joined->done = std::move(done);
+  {
+    absl::MutexLock lock(&joined->mutex);
+    joined->left = places.size();
+    for (int i = 0; i < TokenCount(request); ++i)
+      joined->answer->add_results()->set_status(v1::TokenResult::STATUS_UNSPECIFIED);
+  }
+  for (auto& [door, of_door] : places) {
+    Request part = WithoutTokens(request);
+    for (const int i : of_door) AddTokenTo(request, i, part);
+    (door->*method)(part, [joined, of_door = std::move(of_door)](
+                              absl::StatusOr<std::unique_ptr<Response>> results) {
+      std::unique_ptr<Response> answer;
+      absl::Status failed;
+      {
+        absl::MutexLock lock(&joined->mutex);
+        if (!results.ok()) {
+          joined->failed = results.status();
+        } else {
+          for (size_t k = 0; k < of_door.size(); ++k)
+            *joined->answer->mutable_results(of_door[k]) = (*results)->results(static_cast<int>(k));
+        }
+        if (--joined->left > 0) return;
+        answer = std::move(joined->answer);
+        failed = joined->failed;
+      }
+      if (!failed.ok()) return joined->done(std::move(failed));
+      joined->done(std::move(answer));
+    });
+  }
+}
+
+}  // namespace
+
+TokenApi& CellTokens::DoorFor(absl::string_view handle) const {
+  const uint32_t cell = CellOfToken(handle).value_or(kHomeCell);
+  TokenApi* const door = cell == kHomeCell ? nullptr : masters_.DoorOf(cell);
+  return door == nullptr ? home_ : *door;
+}
+
+void CellTokens::CompleteTokens(const v1::CompleteTokensRequest& request,
+                                Done<v1::CompleteTokensResponse> done) {
+  GiveBack(request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
+           &TokenApi::CompleteTokens, std::move(done));
+}
+
+void CellTokens::ReleaseTokens(const v1::ReleaseTokensRequest& request,
+                               Done<v1::ReleaseTokensResponse> done) {
+  GiveBack(request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
+           &TokenApi::ReleaseTokens, std::move(done));
+}
+
+void CellTokens::ExtendTokens(const v1::ExtendTokensRequest& request,
+                              Done<v1::ExtendTokensResponse> done) {
+  GiveBack(request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
+           &TokenApi::ExtendTokens, std::move(done));
+}
+
+void CellTokens::OverridePolicy(v1::OverridePolicyRequest request,
+                                ::escapement::Done<v1::ThrottlePolicy> done) {
+  const absl::StatusOr<MasterService*> master = masters_.Of(TenantOf(request.name()));
+  if (!master.ok()) return masters_.home().context().Refuse(master.status(), std::move(done));
+  (*master)->policies().OverridePolicy(std::move(request), std::move(done));
+}
+
+}  // namespace escapement::master
