@@ -64,7 +64,7 @@ class LeaseKeeper {
     absl::Duration renew_every = absl::Seconds(1);
     // Valid() ends this long before the end of the ttl counted from the request.
     absl::Duration margin = absl::Milliseconds(200);
-    uint64_t first_epoch = 1;  // of a lease that nobody has held yet
+    uint64_t first_epoch = 1;  // the epoch of a lease's first holder
   };
   struct Callbacks {
     absl::AnyInvocable<void(const HeldLease&)> on_acquired;

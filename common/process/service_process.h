@@ -72,8 +72,8 @@ class HostedService {
   // for /readyz and gRPC health.
   virtual bool Ready() = 0;
 
-  // Any thread. The reason why Ready() is false, as a line for the body of /readyz. Empty: no further
-  // reason. If Ready() is true: what is not served all the same.
+  // Any thread. The reason why Ready() is false, as a line for the body of /readyz. Empty: no
+  // further reason. If Ready() is true: what is not served all the same.
   virtual std::string NotReadyReason() { return {}; }
 
   // The service itself if it owns shards by lease, or null. It lives as long as this object.

@@ -139,7 +139,7 @@ class ShardedService {
   const std::unique_ptr<Metrics> own_metrics_;  // if the options name none
   std::atomic<bool> ready_{false};
   kv::KvClient client_;
-  uint32_t cell_ = 0;  // of the layout
+  uint32_t cell_ = 0;  // the layout's cell
   std::unique_ptr<lease::LeaseKeeper> keeper_;
   bool step_posted_ = false;
   Executor::TimerId timer_ = 0;

@@ -156,8 +156,8 @@ std::string TokenMint::Handle(const TokenName& token) const {
   std::string bytes;
   bytes.reserve(kHandleBytes);
   bytes.push_back(kFormat);
-  AppendBigEndian<uint16_t>(
-      &bytes, static_cast<uint16_t>(cell_ << kShardBits | token.grant.policy_shard));
+  AppendBigEndian<uint16_t>(&bytes,
+                            static_cast<uint16_t>(cell_ << kShardBits | token.grant.policy_shard));
   bytes.append(token.grant.policy.bytes().data(), Uid::kBytes);
   AppendBigEndian<uint64_t>(&bytes, token.grant.epoch);
   AppendBigEndian<uint64_t>(&bytes, token.grant.number);

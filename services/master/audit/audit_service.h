@@ -16,8 +16,8 @@ namespace escapement::master {
 
 class AuditService {
  public:
-  // `home`: where the audit of the tenants' keys and of refused calls is, if the context is not that
-  // of the home cell. Both outlive the service.
+  // `home`: where the audit of the tenants' keys and of refused calls is, if the context is not
+  // that of the home cell. Both outlive the service.
   AuditService(MasterContext& context, kv::KvClient* home) : context_(context), home_(home) {}
 
   void ListAuditEntries(v1::ListAuditEntriesRequest request,

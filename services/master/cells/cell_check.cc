@@ -25,8 +25,8 @@ absl::Status Mismatch(uint32_t cell, absl::string_view what) {
 }
 
 std::string NumbersOf(const kv::Layout& layout) {
-  return absl::StrCat(layout.partitions, " partitions, ", layout.queue_shards,
-                      " queue shards and ", layout.policy_shards, " policy shards");
+  return absl::StrCat(layout.partitions, " partitions, ", layout.queue_shards, " queue shards and ",
+                      layout.policy_shards, " policy shards");
 }
 
 class CellStoreCheck : public std::enable_shared_from_this<CellStoreCheck> {
@@ -44,10 +44,10 @@ class CellStoreCheck : public std::enable_shared_from_this<CellStoreCheck> {
   void Start() {
     timer_ = home_.executor->PostAfter(kAnswerWithin, [self = shared_from_this()] {
       if (self->home_key_.empty()) return self->End(NotReady());
-      self->End(MakeError(absl::StatusCode::kUnavailable, "CELL_UNREACHABLE",
-                          absl::StrCat("the store of ", NameOfCell(self->cell_),
-                                       " does not answer"),
-                          {{"resource", NameOfCell(self->cell_)}}));
+      self->End(
+          MakeError(absl::StatusCode::kUnavailable, "CELL_UNREACHABLE",
+                    absl::StrCat("the store of ", NameOfCell(self->cell_), " does not answer"),
+                    {{"resource", NameOfCell(self->cell_)}}));
     });
     ReadHomeKey();
   }
@@ -115,15 +115,13 @@ class CellStoreCheck : public std::enable_shared_from_this<CellStoreCheck> {
     group.conditions.push_back({.cf = kv::ColumnFamily::kMeta,
                                 .key = std::string(kTokenKeyKey),
                                 .kind = kv::Condition::Kind::kAbsent});
-    group.mutations.push_back({.cf = kv::ColumnFamily::kMeta,
-                               .key = std::string(kTokenKeyKey),
-                               .value = home_key_});
+    group.mutations.push_back(
+        {.cf = kv::ColumnFamily::kMeta, .key = std::string(kTokenKeyKey), .value = home_key_});
     client_->CommitAsync(std::move(commit), home_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
                            if (!result.ok()) return self->End(StoreFailed(result.status()));
                            // Another call may have been first: the key says whose.
-                           result->verdicts[0].applied ? self->End(absl::OkStatus())
-                                                       : self->Read();
+                           result->verdicts[0].applied ? self->End(absl::OkStatus()) : self->Read();
                          });
   }
 

@@ -13,8 +13,8 @@
 namespace escapement::master {
 
 // Its store must answer, be that of this cell, have the home cell's layout otherwise, and have no
-// key of tokens, or the home cell's. `adopt`: gives it that key, if it has none. So a store that was
-// adopted once cannot become a cell of another installation.
+// key of tokens, or the home cell's. `adopt`: gives it that key, if it has none. So a store that
+// was adopted once cannot become a cell of another installation.
 //
 // `home` is the context of the home cell. `done` runs on its executor. Errors as of CreateCell.
 void CheckCellStore(MasterContext& home, OpenedStore store, uint32_t cell, bool adopt,

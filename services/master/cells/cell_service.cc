@@ -65,8 +65,7 @@ CellRecord ReadCell(const v1::Cell& cell, FieldViolations& violations) {
   const double weight = cell.weight() == 0 ? 1 : cell.weight();
   // Written so that NaN is refused.
   if (!(weight > 0 && weight <= kCellWeightMax)) {
-    violations.Add("cell.weight",
-                   absl::StrCat("must be more than 0 and at most ", kCellWeightMax));
+    violations.Add("cell.weight", absl::StrCat("must be more than 0 and at most ", kCellWeightMax));
   }
   record.set_weight(weight);
   return record;
@@ -74,22 +73,19 @@ CellRecord ReadCell(const v1::Cell& cell, FieldViolations& violations) {
 
 // Stores `next` as the version after `current`.
 RecordDecision StoreCell(uint32_t cell, const CellRecord& current,
-                         const std::optional<std::string>& bytes, CellRecord next,
-                         absl::Time now) {
+                         const std::optional<std::string>& bytes, CellRecord next, absl::Time now) {
   RecordDecision decision;
   const std::string key = CellKey(cell);
-  decision.group.conditions.push_back({.cf = kv::ColumnFamily::kMeta,
-                                       .key = key,
-                                       .kind = bytes.has_value()
-                                                   ? kv::Condition::Kind::kValueEquals
-                                                   : kv::Condition::Kind::kAbsent,
-                                       .value = bytes.value_or("")});
+  decision.group.conditions.push_back(
+      {.cf = kv::ColumnFamily::kMeta,
+       .key = key,
+       .kind = bytes.has_value() ? kv::Condition::Kind::kValueEquals : kv::Condition::Kind::kAbsent,
+       .value = bytes.value_or("")});
   decision.version_before = current.version();
   next.set_cell(cell);
   next.set_store_address(current.store_address());
   next.set_version(current.version() + 1);
-  next.set_create_time_micros(current.version() > 0 ? current.create_time_micros()
-                                                    : ToMicros(now));
+  next.set_create_time_micros(current.version() > 0 ? current.create_time_micros() : ToMicros(now));
   next.set_update_time_micros(ToMicros(now));
   decision.group.mutations.push_back(
       {.cf = kv::ColumnFamily::kMeta, .key = key, .value = next.SerializeAsString()});
@@ -172,16 +168,15 @@ void CellService::GetCell(v1::GetCellRequest request, Done<v1::Cell> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<uint32_t> cell = ParseCellName(request.name(), "name");
   if (!cell.ok()) return context_.Refuse(cell.status(), std::move(done));
-  context_.client.MultiGet(
-      {{kv::ColumnFamily::kMeta, CellKey(*cell)}}, context_.executor,
-      [cell = *cell,
-       done = WithCounts(std::move(done))](absl::StatusOr<kv::GetResult> result) mutable {
-        if (!result.ok()) return done(StoreFailed(result.status()));
-        const auto record = ReadCellRecord(cell, result->values[0]);
-        if (!record.ok()) return done(record.status());
-        if (!record->has_value()) return done(NotFound(NameOfCell(cell)));
-        done(ShowRecord(**record));
-      });
+  context_.client.MultiGet({{kv::ColumnFamily::kMeta, CellKey(*cell)}}, context_.executor,
+                           [cell = *cell, done = WithCounts(std::move(done))](
+                               absl::StatusOr<kv::GetResult> result) mutable {
+                             if (!result.ok()) return done(StoreFailed(result.status()));
+                             const auto record = ReadCellRecord(cell, result->values[0]);
+                             if (!record.ok()) return done(record.status());
+                             if (!record->has_value()) return done(NotFound(NameOfCell(cell)));
+                             done(ShowRecord(**record));
+                           });
 }
 
 void CellService::ListCells(v1::ListCellsRequest /*request*/, Done<v1::ListCellsResponse> done) {
@@ -191,25 +186,25 @@ void CellService::ListCells(v1::ListCellsRequest /*request*/, Done<v1::ListCells
   scan.begin = std::string(kCellPrefix);
   scan.end = PrefixEnd(scan.begin);
   scan.limit = kv::kCellsMax;
-  context_.client.Scan(
-      std::move(scan), context_.executor,
-      [this, done = std::move(done)](absl::StatusOr<kv::ScanResult> rows) mutable {
-        if (!rows.ok()) return done(StoreFailed(rows.status()));
-        v1::ListCellsResponse response;
-        TenantCounts tenants = sources_.tenants();
-        const auto add = [&](const CellRecord& record) {
-          v1::Cell& cell = *response.add_cells() = ShowRecord(record);
-          cell.set_tenant_count(tenants[record.cell()]);
-        };
-        if (rows->entries.empty() || rows->entries[0].key != CellKey(kHomeCell))
-          add(HomeCellRecord());
-        for (const kv::Entry& row : rows->entries) {
-          CellRecord record;
-          if (!record.ParseFromString(row.value)) return done(BrokenRecord("a cell"));
-          add(record);
-        }
-        done(std::move(response));
-      });
+  context_.client.Scan(std::move(scan), context_.executor,
+                       [this, done = std::move(done)](absl::StatusOr<kv::ScanResult> rows) mutable {
+                         if (!rows.ok()) return done(StoreFailed(rows.status()));
+                         v1::ListCellsResponse response;
+                         TenantCounts tenants = sources_.tenants();
+                         const auto add = [&](const CellRecord& record) {
+                           v1::Cell& cell = *response.add_cells() = ShowRecord(record);
+                           cell.set_tenant_count(tenants[record.cell()]);
+                         };
+                         if (rows->entries.empty() || rows->entries[0].key != CellKey(kHomeCell))
+                           add(HomeCellRecord());
+                         for (const kv::Entry& row : rows->entries) {
+                           CellRecord record;
+                           if (!record.ParseFromString(row.value))
+                             return done(BrokenRecord("a cell"));
+                           add(record);
+                         }
+                         done(std::move(response));
+                       });
 }
 
 void CellService::UpdateCell(v1::UpdateCellRequest request, Done<v1::Cell> done) {
@@ -231,30 +226,28 @@ void CellService::UpdateCell(v1::UpdateCellRequest request, Done<v1::Cell> done)
 void CellService::GetCellStatus(v1::GetCellStatusRequest request, Done<v1::CellStatus> done) {
   v1::GetCellRequest get;
   get.set_name(request.name());
-  GetCell(std::move(get),
-          [this, done = std::move(done)](absl::StatusOr<v1::Cell> cell) mutable {
-            if (!cell.ok()) return done(cell.status());
-            ReachedCell reached = sources_.reach(*ParseCellName(cell->name(), "name"));
-            v1::CellStatus unserved;
-            unserved.set_name(cell->name());
-            if (reached.context == nullptr) reached.problem = "this master does not know it yet";
-            if (!reached.problem.empty()) {
-              unserved.set_problem(reached.problem);
-              return done(std::move(unserved));
-            }
-            ReadCellStatus(std::move(reached),
-                           [name = cell->name(), executor = context_.executor,
-                            done = std::move(done)](absl::StatusOr<v1::CellStatus> status) mutable {
-                             if (status.ok()) {
-                               status->set_name(name);
-                               status->set_serving(true);
-                             }
-                             executor->Post([status = std::move(status),
-                                             done = std::move(done)]() mutable {
-                               done(std::move(status));
-                             });
-                           });
-          });
+  GetCell(std::move(get), [this, done = std::move(done)](absl::StatusOr<v1::Cell> cell) mutable {
+    if (!cell.ok()) return done(cell.status());
+    ReachedCell reached = sources_.reach(*ParseCellName(cell->name(), "name"));
+    v1::CellStatus unserved;
+    unserved.set_name(cell->name());
+    if (reached.context == nullptr) reached.problem = "this master does not know it yet";
+    if (!reached.problem.empty()) {
+      unserved.set_problem(reached.problem);
+      return done(std::move(unserved));
+    }
+    ReadCellStatus(std::move(reached),
+                   [name = cell->name(), executor = context_.executor,
+                    done = std::move(done)](absl::StatusOr<v1::CellStatus> status) mutable {
+                     if (status.ok()) {
+                       status->set_name(name);
+                       status->set_serving(true);
+                     }
+                     executor->Post([status = std::move(status), done = std::move(done)]() mutable {
+                       done(std::move(status));
+                     });
+                   });
+  });
 }
 
 }  // namespace escapement::master

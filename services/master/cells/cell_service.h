@@ -29,9 +29,9 @@ struct ReachedCell {
 
 class CellService {
  public:
-  // What the rest of the master knows of cells. Called on the context's executor.
+  // The rest of the master answers these questions. They are asked on the context's executor.
   struct Sources {
-    // Of all tenants that exist.
+    // Counts all tenants that exist.
     std::function<TenantCounts()> tenants = [] { return TenantCounts(); };
     std::function<ReachedCell(uint32_t cell)> reach = [](uint32_t) { return ReachedCell(); };
   };

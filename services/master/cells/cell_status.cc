@@ -50,8 +50,7 @@ class StatusReading : public std::enable_shared_from_this<StatusReading> {
     }
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               if (!result.ok())
-                                 return self->done_(StoreFailed(result.status()));
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
                                self->OnCheckpoints(*result);
                              });
   }

@@ -71,13 +71,13 @@ class RowListing : public std::enable_shared_from_this<RowListing<Response, Item
     scan.reverse = list_.backwards;
     scan.limit = static_cast<uint32_t>(std::min(kRowsAtOnce, kListExaminedMax - examined_));
     if (scan.begin >= scan.end) return done_(std::move(response_));
-    context_.client.Scan(scan, context_.executor,
-                         [self = this->shared_from_this(),
-                          scan](absl::StatusOr<kv::ScanResult> page) {
-                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
-                           if (self->list_.also == nullptr) return self->OnPage(*std::move(page));
-                           self->ReadAlso(scan, *std::move(page));
-                         });
+    context_.client.Scan(
+        scan, context_.executor,
+        [self = this->shared_from_this(), scan](absl::StatusOr<kv::ScanResult> page) {
+          if (!page.ok()) return self->done_(StoreFailed(page.status()));
+          if (self->list_.also == nullptr) return self->OnPage(*std::move(page));
+          self->ReadAlso(scan, *std::move(page));
+        });
   }
 
  private:
@@ -105,11 +105,9 @@ class RowListing : public std::enable_shared_from_this<RowListing<Response, Item
     }
     kv::ScanResult merged;
     merged.more = a.more || b.more;
-    std::merge(std::make_move_iterator(a.entries.begin()),
-               std::make_move_iterator(a.entries.end()),
-               std::make_move_iterator(b.entries.begin()),
-               std::make_move_iterator(b.entries.end()), std::back_inserter(merged.entries),
-               before);
+    std::merge(std::make_move_iterator(a.entries.begin()), std::make_move_iterator(a.entries.end()),
+               std::make_move_iterator(b.entries.begin()), std::make_move_iterator(b.entries.end()),
+               std::back_inserter(merged.entries), before);
     while (end.has_value() && before({.key = *end}, merged.entries.back()))
       merged.entries.pop_back();
     return merged;

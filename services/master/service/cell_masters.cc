@@ -64,10 +64,11 @@ class CellMasters::Cell {
         service_(OptionsOf(options, number, metrics_.get()), *store_.store, runtime, &home),
         door_(DoorOptionsOf(OptionsOf(options, number, metrics_.get())), *store_.store, runtime),
         copies_(home.context(), home.directory(), service_.context(), service_.directory(), number),
-        gate_({.database = tzdata::ThisMachine(),
-               .instance = service_name(),
-               .metrics = metrics_.get()},
-              *store_.store, runtime, [this] { Serve(); }, [this] { EndServing(nullptr); }) {}
+        gate_(
+            {.database = tzdata::ThisMachine(),
+             .instance = service_name(),
+             .metrics = metrics_.get()},
+            *store_.store, runtime, [this] { Serve(); }, [this] { EndServing(nullptr); }) {}
 
   // After this nothing of it runs. Not on an executor of it.
   ~Cell() {
@@ -127,12 +128,12 @@ class CellMasters::Cell {
   void Look() {
     const std::shared_ptr<Executor>& executor = service_.context().executor;
     asked_.store(Elapsed(), std::memory_order_relaxed);
-    service_.context().client.MultiGet(
-        {{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor,
-        [this, executor](const absl::StatusOr<kv::GetResult>&) {
-          asked_.store(kNotAsked, std::memory_order_relaxed);
-          executor->PostAfter(kLookAtCellEvery, [this] { Look(); });
-        });
+    service_.context().client.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}},
+                                       executor,
+                                       [this, executor](const absl::StatusOr<kv::GetResult>&) {
+                                         asked_.store(kNotAsked, std::memory_order_relaxed);
+                                         executor->PostAfter(kLookAtCellEvery, [this] { Look(); });
+                                       });
   }
 
   const uint32_t number_;
@@ -460,20 +461,23 @@ TokenApi& CellTokens::DoorFor(absl::string_view handle) const {
 
 void CellTokens::CompleteTokens(const v1::CompleteTokensRequest& request,
                                 Done<v1::CompleteTokensResponse> done) {
-  GiveBack(request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
-           &TokenApi::CompleteTokens, std::move(done));
+  GiveBack(
+      request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
+      &TokenApi::CompleteTokens, std::move(done));
 }
 
 void CellTokens::ReleaseTokens(const v1::ReleaseTokensRequest& request,
                                Done<v1::ReleaseTokensResponse> done) {
-  GiveBack(request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
-           &TokenApi::ReleaseTokens, std::move(done));
+  GiveBack(
+      request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
+      &TokenApi::ReleaseTokens, std::move(done));
 }
 
 void CellTokens::ExtendTokens(const v1::ExtendTokensRequest& request,
                               Done<v1::ExtendTokensResponse> done) {
-  GiveBack(request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
-           &TokenApi::ExtendTokens, std::move(done));
+  GiveBack(
+      request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
+      &TokenApi::ExtendTokens, std::move(done));
 }
 
 void CellTokens::OverridePolicy(v1::OverridePolicyRequest request,

@@ -1,7 +1,7 @@
 // CellMasters: a master's services in all cells, and which of them a tenant's calls go to.
 //
-// The home cell's store is the master's own, and its list of cells says where the other ones are. As
-// soon as a cell is in the list, the master connects to its store and serves it, until it ends.
+// The home cell's store is the master's own, and its list of cells says where the other ones are.
+// As soon as a cell is in the list, the master connects to its store and serves it, until it ends.
 //
 // A cell that cannot be reached costs its own tenants only: their calls are answered UNAVAILABLE
 // (CELL_UNREACHABLE). Each cell has its own time zone database in force, as it has its own store; a
@@ -34,7 +34,8 @@ namespace escapement::master {
 
 class CellMasters {
  public:
-  // `store` and `admin` are the home cell's; `admin` may be null. They outlive it, as `runtime` does.
+  // `store` and `admin` are the home cell's; `admin` may be null. They outlive it, as `runtime`
+  // does.
   CellMasters(MasterOptions options, kv::KvStore& store, kv::StoreAdmin* admin, Runtime& runtime);
   // Drops what is under way: its callbacks are destroyed without being run.
   ~CellMasters();

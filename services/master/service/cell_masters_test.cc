@@ -44,7 +44,8 @@ kv::MemKvStore::Options StoreOf(uint32_t cell, kv::Layout layout = kLayout) {
 class CellMastersTest : public ::testing::Test {
  protected:
   CellMastersTest() {
-    for (const uint32_t cell : {0u, 1u, 2u}) AddStore(absl::StrCat("cell", cell, ":1"), StoreOf(cell));
+    for (const uint32_t cell : {0u, 1u, 2u})
+      AddStore(absl::StrCat("cell", cell, ":1"), StoreOf(cell));
     Restart();
   }
   ~CellMastersTest() override { masters_.reset(); }
@@ -87,8 +88,8 @@ class CellMastersTest : public ::testing::Test {
   absl::Status CreateCell(uint32_t cell, const std::string& address = "", bool dry = false) {
     v1::CreateCellRequest request;
     request.set_cell_id(absl::StrCat(cell));
-    request.mutable_cell()->set_store_address(
-        address.empty() ? absl::StrCat("cell", cell, ":1") : address);
+    request.mutable_cell()->set_store_address(address.empty() ? absl::StrCat("cell", cell, ":1")
+                                                              : address);
     request.set_validate_only(dry);
     return Call(masters_->home().cells(), &CellService::CreateCell, request).status();
   }
@@ -252,9 +253,9 @@ TEST_F(CellMastersTest, ATenantsRowsAreInItsCellOnly) {
   ASSERT_TRUE(Call(masters_->home().tenants(), &TenantService::UpdateTenant, request).ok());
   EXPECT_EQ(RecordIn(1, "a")->retention_micros(), int64_t{30} * 86'400'000'000);
   request.mutable_tenant()->set_cell("cells/2");
-  EXPECT_EQ(ErrorReason(
-                Call(masters_->home().tenants(), &TenantService::UpdateTenant, request).status()),
-            "INVALID_FIELD");
+  EXPECT_EQ(
+      ErrorReason(Call(masters_->home().tenants(), &TenantService::UpdateTenant, request).status()),
+      "INVALID_FIELD");
 }
 
 TEST_F(CellMastersTest, ACellThatIsDownCostsItsTenantsOnly) {

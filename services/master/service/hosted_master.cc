@@ -45,13 +45,13 @@ namespace {
 
 const std::vector<std::string>& RestServices() {
   static const auto* const services = new std::vector<std::string>{
-      "escapement.v1.ScheduleService",    "escapement.v1.PolicyService",
-      "escapement.v1.EventService",       "escapement.v1.RunService",
-      "escapement.v1.TokenService",       "escapement.v1.StoreService",
-      "escapement.v1.TenantService",      "escapement.v1.KeyService",
-      "escapement.v1.AuditService",       "escapement.v1.TargetService",
-      "escapement.v1.DeadLetterService",  "escapement.v1.OperationService",
-      "escapement.v1.CalendarService",    "escapement.v1.StatisticsService",
+      "escapement.v1.ScheduleService",     "escapement.v1.PolicyService",
+      "escapement.v1.EventService",        "escapement.v1.RunService",
+      "escapement.v1.TokenService",        "escapement.v1.StoreService",
+      "escapement.v1.TenantService",       "escapement.v1.KeyService",
+      "escapement.v1.AuditService",        "escapement.v1.TargetService",
+      "escapement.v1.DeadLetterService",   "escapement.v1.OperationService",
+      "escapement.v1.CalendarService",     "escapement.v1.StatisticsService",
       "escapement.v1.NotificationService", "escapement.v1.CellService"};
   return *services;
 }

@@ -32,14 +32,14 @@ class OfTenant {
 
   template <typename Request, typename Response>
   const OfTenant& Add(void (Api::*method)(Request, Done<Response>)) const {
-    table_.AddUnary<Request, Response>([&masters = masters_, api = api_, method](
-                                           Request request, UnaryAnswer<Response> answer) {
-      const absl::StatusOr<MasterService*> master = masters.Of(TenantOf(answer.resource()));
-      if (!master.ok()) return answer(master.status());
-      std::shared_ptr<const Caller> caller = answer.caller();
-      (((*master)->*api)().*method)(std::move(request),
-                                    Done<Response>(std::move(answer), std::move(caller)));
-    });
+    table_.AddUnary<Request, Response>(
+        [&masters = masters_, api = api_, method](Request request, UnaryAnswer<Response> answer) {
+          const absl::StatusOr<MasterService*> master = masters.Of(TenantOf(answer.resource()));
+          if (!master.ok()) return answer(master.status());
+          std::shared_ptr<const Caller> caller = answer.caller();
+          (((*master)->*api)().*method)(std::move(request),
+                                        Done<Response>(std::move(answer), std::move(caller)));
+        });
     return *this;
   }
 

@@ -37,8 +37,8 @@ class MasterService {
  public:
   using Options = MasterOptions;
 
-  // `store` and `runtime` outlive the service, and so does `home`: the service of the home cell; null
-  // if this is that one.
+  // `store` and `runtime` outlive the service, and so does `home`: the service of the home cell;
+  // null if this is that one.
   MasterService(Options options, kv::KvStore& store, Runtime& runtime,
                 MasterService* home = nullptr);
   // Drops what is under way: its callbacks are destroyed without being run.

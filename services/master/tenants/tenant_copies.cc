@@ -72,7 +72,7 @@ void TenantCopies::Step() {
       swept.set_cell_swept(true);
       PutIf(&row, swept, to_home);
     } else if (copy == nullptr || NewerTenant(record, *copy->record)) {
-      // What a former tenant of this id had must be gone first.
+      // The rows of a former tenant of this id must be gone first.
       const bool left = copy != nullptr && copy->record->delete_time_micros() != 0 && !nothing_left;
       if (left || to_cell.groups.size() >= kCopiesAtOnce) continue;
       PutIf(copy, record, to_cell);
@@ -81,10 +81,9 @@ void TenantCopies::Step() {
   const auto write = [this](MasterContext& context, kv::Commit commit) {
     if (commit.groups.empty()) return;
     ++writing_;
-    context.client.CommitAsync(std::move(commit), cell_.executor,
-                               [this](const absl::StatusOr<kv::CommitResult>& result) {
-                                 OnWritten(result.ok());
-                               });
+    context.client.CommitAsync(
+        std::move(commit), cell_.executor,
+        [this](const absl::StatusOr<kv::CommitResult>& result) { OnWritten(result.ok()); });
   };
   write(cell_, std::move(to_cell));
   write(home_, std::move(to_home));

@@ -2,8 +2,8 @@
 // of two records of a tenant counts.
 //
 // The services of a cell find its tenants, with their retention and defaults, in its own store. The
-// home cell decides what they are. Every master brings the copies up to date; each is one commit, on
-// condition that the copy is as it was read.
+// home cell decides what they are. Every master brings the copies up to date; each is one commit,
+// on condition that the copy is as it was read.
 //
 // A deleted tenant is deleted in its cell first, under the condition that it has nothing there
 // (RetireTenant). When the cell has no row of it any more, that is noted in the home cell

@@ -88,7 +88,7 @@ absl::Status TenantNotSwept(const TenantRecord& former, absl::Time now) {
       {{"resource", NameOfTenant(former.tenant())}});
 }
 
-// What is left of a tenant in `tenants`.
+// The record that a deleted tenant leaves in `tenants`.
 TenantRecord Tombstone(const TenantRecord& record, uint64_t version, absl::Time now) {
   TenantRecord deleted;
   deleted.set_tenant(record.tenant());
@@ -490,17 +490,18 @@ void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
   trial.clear_request_id();
   trial.set_validate_only(true);
   DeleteHere(*tenant, 0, std::move(trial),
-             {[this, record, request = std::move(request),
-               done = std::move(done)](const absl::StatusOr<google::protobuf::Empty>& allowed) mutable {
-               std::string tenant = record->tenant();
-               if (!allowed.ok()) return DeleteHere(tenant, 0, std::move(request), std::move(done));
-               elsewhere_.retire(*record, [this, tenant, version = record->version(),
-                                           request = std::move(request),
-                                           done = std::move(done)](absl::Status retired) mutable {
-                 if (!retired.ok()) return context_.Refuse(std::move(retired), std::move(done));
-                 DeleteHere(tenant, version, std::move(request), std::move(done));
-               });
-             },
+             {[this, record, request = std::move(request), done = std::move(done)](
+                  const absl::StatusOr<google::protobuf::Empty>& allowed) mutable {
+                std::string tenant = record->tenant();
+                if (!allowed.ok())
+                  return DeleteHere(tenant, 0, std::move(request), std::move(done));
+                elsewhere_.retire(*record, [this, tenant, version = record->version(),
+                                            request = std::move(request),
+                                            done = std::move(done)](absl::Status retired) mutable {
+                  if (!retired.ok()) return context_.Refuse(std::move(retired), std::move(done));
+                  DeleteHere(tenant, version, std::move(request), std::move(done));
+                });
+              },
               done.caller()});
 }
 

@@ -27,7 +27,8 @@ namespace escapement::master {
 
 class TenantService {
  public:
-  // What it asks of the cells of tenants, other than its own. Called on the context's executor.
+  // It asks the cells of tenants, other than its own. The functions are called on the context's
+  // executor.
   struct Elsewhere {
     // True if the tenant's cell shows at least this version of it; 0: that it is deleted.
     std::function<bool(const std::string& tenant, uint64_t version)> shows =
@@ -46,7 +47,7 @@ class TenantService {
 
   // Before the first call.
   void SetElsewhere(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
-  // Of the tenants that exist.
+  // Counts the tenants that exist.
   TenantCounts Counts() const;
 
   void CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done);

@@ -122,12 +122,12 @@ void AddCellUpdate(CLI::App& group, Session& session) {
 }
 
 std::string DurationText(const google::protobuf::Duration& duration) {
-  return absl::FormatDuration(absl::Trunc(
-      absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos()),
-      absl::Milliseconds(1)));
+  return absl::FormatDuration(
+      absl::Trunc(absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos()),
+                  absl::Milliseconds(1)));
 }
 
-// Who leads its store, and how many of the others are not behind.
+// The leader of its store, and how many of the other replicas are not behind.
 std::string LeaderOf(const v1::CellStatus& status) {
   if (!status.has_store()) return "-";
   if (!status.store().has_replication()) return "not replicated";

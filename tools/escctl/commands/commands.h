@@ -32,7 +32,8 @@ void AddWhyCommand(CLI::App& app, Session& session);
 // `escctl top`: a live view.
 void AddTopCommand(CLI::App& app, Session& session);
 
-// The commands for tenants, cells, quotas, API keys and the audit, and the first key of an installation.
+// The commands for tenants, cells, quotas, API keys and the audit, and the first key of an
+// installation.
 
 void AddTenantCommands(CLI::App& app, Session& session);
 void AddCellCommands(CLI::App& app, Session& session);

@@ -29,8 +29,12 @@ const Row& TenantHeader() {
 }
 
 Row TenantRow(const Tenant& tenant) {
-  return {tenant.name(), Tenant::State_Name(tenant.state()), tenant.display_name(),
-          TimeUtil::ToString(tenant.create_time()), absl::StrCat(tenant.version()), tenant.cell()};
+  return {tenant.name(),
+          Tenant::State_Name(tenant.state()),
+          tenant.display_name(),
+          TimeUtil::ToString(tenant.create_time()),
+          absl::StrCat(tenant.version()),
+          tenant.cell()};
 }
 
 // The full name; without a name that of --tenant.
