@@ -254,8 +254,10 @@ CellMasters::CellMasters(MasterOptions options, kv::KvStore& store, kv::StoreAdm
 // The cells' work uses the home cell's service, and its executor uses the cells.
 CellMasters::~CellMasters() {
   home_.Stop();
+  std::map<uint32_t, std::unique_ptr<Cell>> cells;
   absl::MutexLock lock(&mutex_);
-  cells_.clear();
+  // They are destroyed without the lock, since they wait for calls that may want it.
+  std::swap(cells, cells_);
 }
 
 void CellMasters::Start() { home_.Start(); }

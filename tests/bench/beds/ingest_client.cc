@@ -43,7 +43,7 @@ void ReadAnswers(IngestStream* stream, Window* window) {
 v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
   v1::IngestRequest request;
   if (first == 0) {
-    request.set_parent("tenants/default");
+    request.set_parent(options.parent);
     *request.mutable_defaults()->mutable_target() = options.target;
     request.mutable_defaults()->mutable_delivery_timeout()->set_seconds(
         absl::ToInt64Seconds(options.delivery_timeout));

@@ -19,6 +19,7 @@ namespace escapement::bench {
 struct IngestOptions {
   std::string master;  // "host:port"
   Caller caller = {};
+  std::string parent = "tenants/default";
   v1::Target target;
   uint64_t events = 100'000;
   size_t payload_bytes = 500;

@@ -17,6 +17,7 @@
 #include "common/rpc/status_conversion.h"
 #include "common/tls/testing/test_certificates.h"
 #include "common/tls/testing/tls_client.h"
+#include "escapement/v1/cell_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/bench/figures/machine.h"
@@ -89,7 +90,23 @@ std::vector<std::string> NamesOf(const PlatformBed::Options& options) {
   std::vector<std::string> names = {"store", "master", "emitter", "token_manager", "handler"};
   for (int i = 2; i <= options.emitters; ++i) names.push_back(absl::StrCat("emitter.", i));
   for (int i = 2; i <= options.handlers; ++i) names.push_back(absl::StrCat("handler.", i));
+  for (int cell = 1; cell < options.cells; ++cell) {
+    for (const char* service : {"store", "emitter", "token_manager", "handler"})
+      names.push_back(absl::StrCat(service, "@", cell));
+  }
   return names;
+}
+
+// Makes the store at `address` a cell of the platform of that master.
+absl::Status CreateCell(const std::string& master, absl::string_view cell,
+                        const std::string& address) {
+  const auto stub = v1::CellService::NewStub(NewChannelOf({}, master));
+  v1::CreateCellRequest request;
+  request.set_cell_id(std::string(cell));
+  request.mutable_cell()->set_store_address(address);
+  grpc::ClientContext context;
+  v1::Cell created;
+  return FromGrpcStatus(stub->CreateCell(&context, request, &created));
 }
 
 std::string Made(const std::string& folder) {
@@ -137,11 +154,20 @@ PlatformBed::PlatformBed(const Options& options)
       platform_({.bin = options.bin,
                  .folder = Made(options.folder),
                  .extra_arguments = ArgumentsOf(options, security_),
-                 .tls = caller().tls}) {}
+                 .tls = caller().tls}) {
+  for (const auto& [process, arguments] : options.process_arguments)
+    platform_.AddArguments(process, arguments);
+}
 
 absl::Status PlatformBed::Start() {
-  if (absl::Status status = platform_.Start(names_); !status.ok() || !security_.has_value())
-    return status;
+  for (const std::string& name : names_) {
+    RETURN_IF_ERROR(platform_.Start({name}));
+    absl::string_view cell = name;
+    if (!absl::ConsumePrefix(&cell, "store@")) continue;
+    const absl::Status created = CreateCell(front("master"), cell, platform_.grpc_address(name));
+    if (!created.ok() && !absl::IsAlreadyExists(created)) return created;
+  }
+  if (!security_.has_value()) return absl::OkStatus();
   return AwaitAccepted(security_->client(), front("master"));
 }
 
@@ -169,7 +195,7 @@ absl::StatusOr<double> PlatformBed::Metric(const std::string& service,
                                            const std::string& name) const {
   double total = 0;
   for (const std::string& process : names_) {
-    if (options_.separate && process.substr(0, process.find('.')) != service) continue;
+    if (options_.separate && process.substr(0, process.find_first_of(".@")) != service) continue;
     const auto value = MetricOf(process, name);
     if (!value.ok()) return value;
     total += *value;

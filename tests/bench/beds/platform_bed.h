@@ -66,7 +66,8 @@ class Security {
 };
 
 // PlatformBed: the platform to be measured, as one standalone process or as at least five. It knows
-// how much its processes use. It may use TLS on all ports and require credentials.
+// how much its processes use. It may use TLS on all ports and require credentials. It may have
+// several cells; then "handler@1" is the handler of cell 1.
 //
 // Threads: none of its own; the main thread only (it starts processes).
 
@@ -78,9 +79,11 @@ class PlatformBed {
     bool separate = false;
     int handlers = 1;  // only if separate
     int emitters = 1;
+    int cells = 1;  // more than one only if separate and not secured
     // True: TLS on every port, mTLS between the services, and every call needs credentials.
     bool secured = false;
-    std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
+    std::map<std::string, std::vector<std::string>> extra_arguments = {};    // by service
+    std::map<std::string, std::vector<std::string>> process_arguments = {};  // by process
   };
   explicit PlatformBed(const Options& options);
 

@@ -94,6 +94,10 @@ uint64_t ResidentBytesOf(pid_t pid) {
   return ProcValue(absl::StrCat("/proc/", pid, "/status"), "VmRSS") * 1024;
 }
 
+uint64_t ProportionalBytesOf(pid_t pid) {
+  return ProcValue(absl::StrCat("/proc/", pid, "/smaps_rollup"), "Pss") * 1024;
+}
+
 double CpuSecondsOf(pid_t pid) {
   clockid_t clock = 0;
   timespec used = {};

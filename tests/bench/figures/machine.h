@@ -50,6 +50,8 @@ uint64_t ProcValue(const std::string& path, absl::string_view name);
 
 // 0 if there is no such process.
 uint64_t ResidentBytesOf(pid_t pid);
+// The same, where memory that several processes share is divided among them (Pss).
+uint64_t ProportionalBytesOf(pid_t pid);
 // User and system time of all its threads since its start; 0 if there is no such process.
 double CpuSecondsOf(pid_t pid);
 
