@@ -74,7 +74,7 @@ AccountsWorld::AccountsWorld(uint64_t seed, absl::Time start,
       random_(seed, "user") {
   kv::MemKvStore::Options options;
   options.layout = {.partitions = 4, .queue_shards = 4, .policy_shards = 2};
-  store_ = std::make_unique<simulation::StoreHost>(world, options, nullptr);
+  store_ = std::make_unique<simulation::StoreHost>(world, "store", options, nullptr);
   store_->Start();
   for (int i = 0; i < kHosts; ++i) {
     const size_t at = static_cast<size_t>(i);

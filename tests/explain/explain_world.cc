@@ -84,7 +84,7 @@ class ExplainWorld::Transport final : public handler::DeliveryTransport {
 ExplainWorld::ExplainWorld() : world(1), network(world, "network") {
   kv::MemKvStore::Options options;
   options.layout = {.partitions = kShards, .queue_shards = kShards, .policy_shards = kShards};
-  store = std::make_unique<simulation::StoreHost>(world, options, nullptr);
+  store = std::make_unique<simulation::StoreHost>(world, "store", options, nullptr);
   store->Start();
   const auto make = [this](const std::string& name, auto service) {
     simulation::ServiceHost::Options host;

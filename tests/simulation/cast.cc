@@ -10,8 +10,8 @@ constexpr absl::Duration kFaultsBegin = absl::Seconds(4);
 // In casts that last as wished the faults end this long before the users do.
 constexpr absl::Duration kWholeCalm = absl::Seconds(60);
 
-constexpr absl::string_view kNames[] = {"plain", "throttled", "batches", "clocks",
-                                        "times", "whole",     "mixed",   "replicated"};
+constexpr absl::string_view kNames[] = {"plain", "throttled", "batches",    "clocks", "times",
+                                        "whole", "mixed",     "replicated", "cells"};
 
 void PlanTimes(const CastOptions& options, CastPlan* plan) {
   plan->faults_end = absl::Seconds(50);
@@ -35,6 +35,7 @@ void PlanTimes(const CastOptions& options, CastPlan* plan) {
     case Cast::kWhole:
     case Cast::kMixed:
     case Cast::kReplicated:
+    case Cast::kCells:
       plan->users_end = std::max(options.length, 2 * kWholeCalm);
       plan->faults_end = plan->users_end - kWholeCalm;
       break;
@@ -109,7 +110,8 @@ void PlanFaults(const CastOptions& options, CastPlan* plan) {
       break;
     case Cast::kWhole:
     case Cast::kMixed:
-    case Cast::kReplicated: {
+    case Cast::kReplicated:
+    case Cast::kCells: {
       const auto minutes = static_cast<int>(plan->faults_end / absl::Minutes(1));
       plan->faults = {4 * minutes, 14 * minutes};
       plan->fault_plan.freezes = std::max(1, minutes / 5);
@@ -132,7 +134,8 @@ std::optional<Cast> CastNamed(absl::string_view name) {
 }
 
 bool LastsAsWished(Cast cast) {
-  return cast == Cast::kWhole || cast == Cast::kMixed || cast == Cast::kReplicated;
+  return cast == Cast::kWhole || cast == Cast::kMixed || cast == Cast::kReplicated ||
+         cast == Cast::kCells;
 }
 
 absl::string_view NameOf(Cast cast) { return kNames[static_cast<size_t>(cast)]; }
@@ -140,12 +143,14 @@ absl::string_view NameOf(Cast cast) { return kNames[static_cast<size_t>(cast)]; 
 CastPlan PlanOf(const CastOptions& options) {
   CastPlan plan;
   plan.replicated = options.cast == Cast::kReplicated;
+  plan.cells = options.cast == Cast::kCells;
   plan.own_machines = plan.replicated && options.seed % 4 == 3;
   const bool everything = LastsAsWished(options.cast);
   plan.tokens = options.cast == Cast::kThrottled || options.cast == Cast::kBatches || everything;
   plan.calendar = options.cast == Cast::kTimes || everything;
   plan.cancels = everything;
-  plan.mixed = options.cast == Cast::kMixed || (plan.replicated && options.seed % 2 == 0);
+  plan.mixed =
+      options.cast == Cast::kMixed || ((plan.replicated || plan.cells) && options.seed % 2 == 0);
   plan.clock_leaps = options.cast == Cast::kClocks;
   plan.batches = options.cast == Cast::kBatches;
   plan.only_downtimes = options.cast == Cast::kTimes && options.seed % 3 == 0;

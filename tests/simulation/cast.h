@@ -27,6 +27,7 @@ enum class Cast {
   kWhole,       // all of them for `length`, without the great leaps of the clock
   kMixed,       // as kWhole; throttled schedules are of all kinds with all policies, too
   kReplicated,  // as kWhole and kMixed in turn, over a store of several replicas
+  kCells,       // as kWhole and kMixed in turn, in a cell other than the home cell
 };
 
 // The cast of this name ("plain", "throttled", …); nullopt if there is none.
@@ -55,6 +56,9 @@ struct CastPlan {
   bool clock_leaps = false;  // the store's wall clock is set by `clock_step`
   bool batches = false;
   bool replicated = false;  // the store is two or three replicas over one log
+  // The store is that of cell 1, with the tenant of all users. Masters find it in the store of the
+  // home cell, which has faults of its own.
+  bool cells = false;
   // Each replica has clocks of its own. After an outage of all replicas store time may then be
   // behind true time, until a client that has lived through it commits or the store follows that as
   // a step. So due times are judged by store time.

@@ -5,9 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
+#include "services/master/cells/cell_service.h"
+#include "services/master/service/cell_masters.h"
+#include "services/master/tenants/tenant_service.h"
 #include "tests/simulation/actors/accountant.h"
 #include "tests/simulation/actors/consumer.h"
 #include "tests/simulation/actors/event_owner.h"
@@ -36,6 +40,8 @@ constexpr absl::Duration kAftermath = absl::Seconds(15);
 // The schedule whose attempts hang. One of its runs fills the room of its target.
 constexpr char kHangingSchedule[] = "hangs";
 constexpr uint64_t kHangingTargetOutMax = 16;
+// The tenant of all users in kCells.
+constexpr char kFarTenant[] = "far";
 
 class Scenario {
  public:
@@ -61,7 +67,9 @@ class Scenario {
 
   ScenarioResult Run() {
     site_->StartAll();
+    if (home_ != nullptr) home_->Start();
     for (const auto& host : hosts_) host->Start();
+    if (home_ != nullptr) PrepareCell();
     for (const auto& user : policy_users_) user->Start();
     for (const auto& user : schedule_users_) user->Start();
     for (const auto& user : event_users_) user->Start();
@@ -125,12 +133,55 @@ class Scenario {
     kv::MemKvStore::Options store_options;
     store_options.layout = layout;
     store_options.on_durable = on_durable;
-    auto store = std::make_unique<StoreHost>(world_, store_options, perturbations());
+    if (plan_.cells) {
+      kv::MemKvStore::Options home_options;
+      home_options.layout = layout;
+      home_ = std::make_unique<StoreHost>(world_, "home", home_options, perturbations());
+      store_options.layout.cell = 1;
+    }
+    auto store = std::make_unique<StoreHost>(world_, "store", store_options, perturbations());
     store_ = store.get();
     site_ = std::move(store);
     store_->set_knows_boot(plan_.clock_leaps);
     store_->PlantClockFault(options_.clock_fault);
     if (options_.unsynced > absl::ZeroDuration()) LieAboutSyncs();
+  }
+
+  // An operator adds the cell, with the tenant of all users, and waits until all masters know it.
+  void PrepareCell() {
+    v1::CreateCellRequest cell;
+    cell.set_cell_id("1");
+    cell.mutable_cell()->set_store_address("store");
+    v1::CreateTenantRequest tenant;
+    tenant.set_tenant_id(kFarTenant);
+    tenant.mutable_tenant()->set_cell("cells/1");
+    operator_calls_ =
+        std::make_unique<UserCalls>(user_network_, user_process_, Masters(), "default");
+    operator_calls_->UntilKnown<v1::Cell>(
+        [cell](MasterApis& apis, auto done) {
+          apis.cells->home().cells().CreateCell(cell, std::move(done));
+        },
+        [this, tenant](const absl::StatusOr<v1::Cell>&) {
+          operator_calls_->UntilKnown<v1::Tenant>(
+              [tenant](MasterApis& apis, auto done) {
+                apis.cells->home().tenants().CreateTenant(tenant, std::move(done));
+              },
+              [](const absl::StatusOr<v1::Tenant>&) {});
+        });
+    const bool known = world_.RunUntil(
+        [this] {
+          return std::all_of(apis_.begin(), apis_.end(), [](const auto& apis) {
+            return apis->cells->Of(kFarTenant).ok() && apis->cells->DoorOf(1) != nullptr;
+          });
+        },
+        absl::Minutes(1));
+    CHECK(known) << "the masters do not know the cell";
+  }
+
+  std::vector<const UserCalls::Endpoint*> Masters() const {
+    std::vector<const UserCalls::Endpoint*> masters;
+    for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
+    return masters;
   }
 
   void MakeHosts() {
@@ -180,7 +231,10 @@ class Scenario {
         name,
         [this, endpoint, apis, door](sim::SimProcess& process, kv::KvStore& store,
                                      const ServiceIdentity& self) {
-          auto service = MakeMaster(process, store, self, apis, door);
+          auto service = home_ == nullptr
+                             ? MakeMaster(process, store, self, apis, door)
+                             : MakeMasterOfCells(process, home_->Connect(store_network_, process),
+                                                 store, self, apis, door);
           endpoint->service = apis;
           Decorate(door);
           return service;
@@ -227,15 +281,15 @@ class Scenario {
   }
 
   void MakeUsers() {
-    std::vector<const UserCalls::Endpoint*> masters;
-    for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
-    owner_calls_ = std::make_unique<UserCalls>(owner_network_, user_process_, masters);
+    const std::string tenant = plan_.cells ? kFarTenant : "default";
+    owner_calls_ = std::make_unique<UserCalls>(owner_network_, user_process_, Masters(), tenant);
     if (options_.accounts) {
-      account_calls_ = std::make_unique<UserCalls>(account_network_, account_process_, masters);
+      account_calls_ =
+          std::make_unique<UserCalls>(account_network_, account_process_, Masters(), tenant);
       accountant_ = std::make_unique<Accountant>(
           *account_calls_, Accountant::Options{.begin = world_.options().start_time});
     }
-    calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
+    calls_ = std::make_unique<UserCalls>(user_network_, user_process_, Masters(), tenant);
     // A request_id is known for a day only, and a leap may be longer.
     if (!plan_.clock_leaps) calls_->Repeat(8, &answers_);
     if (plan_.tokens) MakeThrottledUsers();
@@ -353,6 +407,7 @@ class Scenario {
   void ScheduleFaults() {
     std::vector<Host*> services;
     for (const auto& host : hosts_) services.push_back(host.get());
+    if (home_ != nullptr) services.push_back(home_.get());
     FaultPlan::Options options = plan_.fault_plan;
     options.faults = Draw(plan_.faults);
     if (plan_.only_downtimes) options.faults = 0;
@@ -448,6 +503,10 @@ class Scenario {
       history.log = replicas_->log();
       history.copies = replicas_->WrongCopies();
     }
+    if (home_ != nullptr) {
+      for (const std::string& row : ReadLeftover(home_->disk()))
+        history.leftover.push_back("in the home cell: " + row);
+    }
     history.clock_confirmed = site_->clock_confirmed();
     history.clock_set = site_->clock_set();
     for (Violation& violation : CheckAll(history))
@@ -486,6 +545,7 @@ class Scenario {
   sim::SimProcess user_process_;
   sim::SimNetwork account_network_;
   sim::SimProcess account_process_;
+  std::unique_ptr<StoreHost> home_;  // only in kCells
   std::unique_ptr<StoreSite> site_;
   StoreHost* store_ = nullptr;      // the site, if it is one process
   ReplicaSet* replicas_ = nullptr;  // the site, if it is replicas
@@ -495,7 +555,8 @@ class Scenario {
   std::vector<std::unique_ptr<TokenApi>> decorated_doors_;  // also doors of former incarnations
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<UserCalls> calls_, owner_calls_, account_calls_;
-  std::unique_ptr<Accountant> accountant_;  // null: nobody asks for accounts
+  std::unique_ptr<UserCalls> operator_calls_;  // only in kCells
+  std::unique_ptr<Accountant> accountant_;     // null: nobody asks for accounts
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
   std::vector<std::unique_ptr<EventOwner>> event_owners_;

@@ -26,10 +26,12 @@ ABSL_FLAG(uint64_t, seeds, 50, "how many seeds to run");
 ABSL_FLAG(int, jobs, 1, "how many seeds run at the same time, each in a thread");
 ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
-ABSL_FLAG(std::string, cast, "plain",
-          "who takes part: plain, throttled, batches, clocks, times, whole, mixed or replicated");
+ABSL_FLAG(
+    std::string, cast, "plain",
+    "who takes part: plain, throttled, batches, clocks, times, whole, mixed, replicated or cells");
 ABSL_FLAG(int, minutes, 10,
-          "how long a run of the casts `whole`, `mixed` and `replicated` lasts, in its own time");
+          "how long a run of the casts `whole`, `mixed`, `replicated` and `cells` lasts, in its "
+          "own time");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, log_set_back, false,
           "replicated: the log is once set back to a backup, and repaired later");

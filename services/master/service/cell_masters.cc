@@ -288,6 +288,7 @@ CellMasters::Cell* CellMasters::Find(uint32_t cell) const {
 }
 
 absl::StatusOr<MasterService*> CellMasters::Of(const std::string& tenant) const {
+  if (!home_.directory().loaded()) return NotReady();
   const TenantDirectory::Record record = home_.directory().Find(tenant);
   if (record == nullptr || record->cell() == kHomeCell) return &home_;
   Cell* const cell = Find(record->cell());

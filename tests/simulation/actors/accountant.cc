@@ -41,7 +41,7 @@ void Accountant::Ask() {
   account.end = account.called + absl::Seconds(30);
   account.begin = finishing_ ? options_.begin - absl::Minutes(1) : account.end - options_.range;
   v1::ListOccurrencesRequest request;
-  request.set_parent("tenants/default/schedules/-");
+  request.set_parent(calls_.parent() + "/schedules/-");
   *request.mutable_start_time() = StampOf(account.begin);
   *request.mutable_end_time() = StampOf(account.end);
   request.set_page_size(1 + static_cast<int32_t>(calls_.random().Below(400)));
@@ -90,7 +90,7 @@ void Accountant::OnAccount() {
 void Accountant::ListRuns(size_t schedule, std::string page_token) {
   if (schedule == schedules_.size()) return GetRuns(0);
   v1::ListRunsRequest request;
-  request.set_parent(absl::StrCat("tenants/default/schedules/", schedules_[schedule]));
+  request.set_parent(absl::StrCat(calls_.parent(), "/schedules/", schedules_[schedule]));
   request.set_page_size(1000);
   request.set_page_token(page_token);
   calls_.UntilKnown<v1::ListRunsResponse>(
@@ -122,7 +122,7 @@ void Accountant::GetRuns(size_t next) {
   const size_t step = std::max<size_t>(1, account.runs.size() / options_.gets_max);
   v1::GetRunRequest request;
   request.set_name(
-      absl::StrCat("tenants/default/schedules/", run.schedule, "/runs/", run.occurrence));
+      absl::StrCat(calls_.parent(), "/schedules/", run.schedule, "/runs/", run.occurrence));
   calls_.UntilKnown<v1::Run>(
       [request](MasterApis& master, auto done) { master.runs->GetRun(request, std::move(done)); },
       [this, next, step](absl::StatusOr<v1::Run> got) {

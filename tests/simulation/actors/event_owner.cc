@@ -38,7 +38,7 @@ void EventOwner::After(absl::Duration most, std::shared_ptr<Set> set) {
 
 void EventOwner::Send(std::shared_ptr<Set> set) {
   auto request = std::make_shared<v1::IngestRequest>();
-  request->set_parent("tenants/default");
+  request->set_parent(calls_.parent());
   SetDelivery(request->mutable_defaults());
   std::vector<Change> changes;
   for (const Owned& owned : set->owned) {

@@ -57,7 +57,7 @@ bool EventUser::PoliciesGone(const absl::Status& status) const {
 
 void EventUser::CreateOne() {
   v1::CreateEventRequest request;
-  request.set_parent("tenants/default");
+  request.set_parent(calls_.parent());
   absl::Time due;
   *request.mutable_event() = DrawEvent(&due);
   if (calls_.random().Below(2) == 0)
@@ -78,7 +78,7 @@ void EventUser::CreateOne() {
 
 void EventUser::CreateBatch() {
   v1::BatchCreateEventsRequest request;
-  request.set_parent("tenants/default");
+  request.set_parent(calls_.parent());
   std::vector<absl::Time> dues;
   const int size = 1 + static_cast<int>(calls_.random().Below(options_.batch_max));
   for (int i = 0; i < size; ++i) {
@@ -109,7 +109,7 @@ void EventUser::CreateBatch() {
 // A stream has no request_id, so a user who resends chooses event ids.
 void EventUser::Ingest() {
   auto request = std::make_shared<v1::IngestRequest>();
-  request->set_parent("tenants/default");
+  request->set_parent(calls_.parent());
   SetDelivery(request->mutable_defaults(), kDeliveryTimeout, last_id_);
   std::vector<absl::Time> dues;
   const int size = 1 + static_cast<int>(calls_.random().Below(options_.batch_max));
@@ -172,7 +172,7 @@ void EventUser::MayReplace(const std::string& event_id) {
   calls_.After(calls_.Between(absl::ZeroDuration(), options_.ahead_max), [this, event_id] {
     Revision revision;
     v1::Event event = DrawEvent(&revision.due);
-    event.set_name(absl::StrCat("tenants/default/events/", event_id));
+    event.set_name(absl::StrCat(calls_.parent(), "/events/", event_id));
     const absl::Time called = calls_.Now();
     const bool whole = calls_.random().Below(3) > 0;
     if (whole) revision.body_hash = StableHash64(event.payload());
@@ -278,7 +278,7 @@ void EventUser::MayCancel(size_t event) {
   ++open_;
   calls_.After(calls_.Between(absl::ZeroDuration(), options_.ahead_max), [this, event] {
     v1::CancelEventRequest request;
-    request.set_name(absl::StrCat("tenants/default/events/", events_[event].event_id));
+    request.set_name(absl::StrCat(calls_.parent(), "/events/", events_[event].event_id));
     request.set_request_id(calls_.NewRequestId());
     events_[event].cancel_called = true;
     calls_.UntilKnown<v1::Event>(

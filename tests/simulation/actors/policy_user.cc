@@ -69,7 +69,7 @@ void PolicyUser::DrawLimits(v1::ThrottlePolicy* policy) {
 
 void PolicyUser::Create() {
   v1::CreatePolicyRequest request;
-  request.set_parent("tenants/default");
+  request.set_parent(calls_.parent());
   request.set_policy_id(options_.id);
   DrawLimits(request.mutable_policy());
   request.mutable_policy()->mutable_hold_timeout()->set_seconds(

@@ -37,7 +37,7 @@ class PolicyUser {
   bool made() const { return made_; }
   bool finishing() const { return finishing_; }
   bool finished() const { return finished_; }
-  std::string name() const { return "tenants/default/policies/" + options_.id; }
+  std::string name() const { return calls_.parent() + "/policies/" + options_.id; }
 
   // Answers that the user did not expect.
   const std::vector<std::string>& complaints() const { return complaints_; }

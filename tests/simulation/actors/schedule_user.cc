@@ -83,7 +83,7 @@ void ScheduleUser::Create() {
   may_drop_ = false;
   const Definition definition = DrawDefinition();
   v1::CreateScheduleRequest request;
-  request.set_parent("tenants/default");
+  request.set_parent(calls_.parent());
   request.set_schedule_id(options_.id);
   *request.mutable_schedule() = Message(definition);
   request.set_request_id(calls_.NewRequestId());

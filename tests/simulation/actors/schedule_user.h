@@ -83,7 +83,7 @@ class ScheduleUser {
   std::string DrawCron(bool* frequent);
   std::string DrawMinuteList();
   v1::Schedule Message(const Definition& definition);
-  std::string Name() const { return "tenants/default/schedules/" + options_.id; }
+  std::string Name() const { return calls_.parent() + "/schedules/" + options_.id; }
 
   UserCalls& calls_;
   const Options options_;

@@ -22,6 +22,7 @@
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_rpc.h"
 #include "services/master/api/master_apis.h"
+#include "services/master/service/cell_masters.h"
 #include "tests/simulation/record/history.h"
 
 namespace escapement::simulation {
@@ -31,15 +32,21 @@ struct MasterApis {
   master::EventApi* events = nullptr;
   master::PolicyApi* policies = nullptr;
   master::RunApi* runs = nullptr;
+  // Of a master over several cells: its services are those of the tenant's cell, at each call.
+  master::CellMasters* cells = nullptr;
 };
 
 class UserCalls {
  public:
   using Endpoint = sim::SimEndpoint<MasterApis>;
 
-  // All arguments outlive this object. `masters` is not empty.
-  UserCalls(sim::SimNetwork& network, sim::SimProcess& user, std::vector<const Endpoint*> masters)
-      : network_(network), user_(user), masters_(std::move(masters)) {}
+  // All arguments outlive this object. `masters` is not empty. `tenant`: whose resources the calls
+  // are about.
+  UserCalls(sim::SimNetwork& network, sim::SimProcess& user, std::vector<const Endpoint*> masters,
+            std::string tenant)
+      : network_(network), user_(user), masters_(std::move(masters)), tenant_(std::move(tenant)) {}
+
+  std::string parent() const { return "tenants/" + tenant_; }
 
   template <typename T>
   using Invoke = std::function<void(MasterApis&, std::function<void(absl::StatusOr<T>)>)>;
@@ -81,7 +88,7 @@ class UserCalls {
            int tries) {
     const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
     sim::SimCall<T, MasterApis>(
-        network_, user_.state(), master, absl::Milliseconds(1500), invoke,
+        network_, user_.state(), master, absl::Milliseconds(1500), InCell<T>(invoke),
         [this, invoke, done, request, tries](absl::StatusOr<T> answer) {
           if (answer.ok() || !Unknown(answer.status())) {
             if (answer.ok() && Answered(request, *answer)) Again<T>(invoke, request);
@@ -98,7 +105,7 @@ class UserCalls {
   bool Answered(const std::string& request, const T& answer) {
     if (answers_ == nullptr || request.empty()) return false;
     answers_->push_back(
-        {absl::StrCat("default/", request), Now(), StableHash64(answer.SerializeAsString())});
+        {absl::StrCat(tenant_, "/", request), Now(), StableHash64(answer.SerializeAsString())});
     return user_.random().Below(repeats_one_in_) == 0;
   }
 
@@ -107,11 +114,28 @@ class UserCalls {
   void Again(Invoke<T> invoke, std::string request) {
     After(Between(absl::ZeroDuration(), absl::Seconds(5)), [this, invoke, request] {
       const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
-      sim::SimCall<T, MasterApis>(network_, user_.state(), master, absl::Milliseconds(1500), invoke,
-                                  [this, request](absl::StatusOr<T> answer) {
+      sim::SimCall<T, MasterApis>(network_, user_.state(), master, absl::Milliseconds(1500),
+                                  InCell<T>(invoke), [this, request](absl::StatusOr<T> answer) {
                                     if (answer.ok()) Answered(request, *answer);
                                   });
     });
+  }
+
+  // The same call, of the services of the tenant's cell.
+  template <typename T>
+  Invoke<T> InCell(Invoke<T> invoke) const {
+    return [invoke = std::move(invoke), tenant = tenant_](
+               MasterApis& apis, std::function<void(absl::StatusOr<T>)> done) {
+      if (apis.cells == nullptr) return invoke(apis, std::move(done));
+      const absl::StatusOr<master::MasterService*> master = apis.cells->Of(tenant);
+      if (!master.ok()) return done(master.status());
+      MasterApis in_cell = {.schedules = &(*master)->schedules(),
+                            .events = &apis.cells->events(),
+                            .policies = &(*master)->policies(),
+                            .runs = &(*master)->runs(),
+                            .cells = apis.cells};
+      invoke(in_cell, std::move(done));
+    };
   }
 
   static bool Unknown(const absl::Status& status) {
@@ -122,6 +146,7 @@ class UserCalls {
   sim::SimNetwork& network_;
   sim::SimProcess& user_;
   const std::vector<const Endpoint*> masters_;
+  const std::string tenant_;
   int tries_ = 0;
   uint64_t last_request_ = 0;
   std::string new_request_;

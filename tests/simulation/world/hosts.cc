@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/forwarding_kv_store.h"
 #include "common/kv/layout.h"
 #include "common/tokens/token_door.h"
 #include "services/emitter/service/emitter_service.h"
 #include "services/handler/service/handler_service.h"
+#include "services/master/service/cell_masters.h"
 #include "services/master/service/master_service.h"
 #include "services/token_manager/service/token_manager_service.h"
 
@@ -168,6 +170,16 @@ struct MasterParts {
   std::unique_ptr<TokenDoor> door;
 };
 
+struct MasterOfCellsParts {
+  MasterOfCellsParts(const master::MasterOptions& options, std::unique_ptr<kv::KvStore> home_store,
+                     sim::SimProcess& process)
+      : home(std::move(home_store)), masters(options, *home, nullptr, process) {}
+  std::unique_ptr<kv::KvStore> home;
+  master::CellMasters masters;
+  std::unique_ptr<TokenDoor> door;
+  std::unique_ptr<TokenApi> tokens;
+};
+
 struct TokenManagerParts {
   TokenManagerParts(const token_manager::TokenManagerOptions& options, kv::KvStore& store,
                     sim::SimProcess& process)
@@ -203,6 +215,28 @@ ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
     door->service = parts->door.get();
   }
   return {parts, DrainOf(parts->service)};
+}
+
+ServiceHost::Service MakeMasterOfCells(sim::SimProcess& process, std::unique_ptr<kv::KvStore> home,
+                                       kv::KvStore& store, const ServiceIdentity& self,
+                                       MasterApis* apis, TokenEndpoint* door) {
+  master::MasterOptions options;
+  options.instance = self.instance;
+  options.fresh_token_key = DoorOptions(process, self.instance, nullptr).fresh_key();
+  options.open_store = [&store](const std::string&) -> absl::StatusOr<master::OpenedStore> {
+    return master::OpenedStore{.store = std::make_unique<kv::ForwardingKvStore>(store)};
+  };
+  auto parts = std::make_shared<MasterOfCellsParts>(options, std::move(home), process);
+  apis->cells = &parts->masters;
+  parts->masters.Start();
+  if (door != nullptr) {
+    parts->door = std::make_unique<TokenDoor>(DoorOptions(process, self.instance, nullptr),
+                                              *parts->home, process);
+    parts->door->Start();
+    parts->tokens = std::make_unique<master::CellTokens>(parts->masters, *parts->door);
+    door->service = parts->tokens.get();
+  }
+  return {parts, DrainOf(parts->masters)};
 }
 
 ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,

@@ -70,8 +70,12 @@ enum class ClockFault {
 class StoreHost final : public Host, public StoreSite {
  public:
   // `perturbations` may be null.
-  StoreHost(sim::SimWorld& world, kv::MemKvStore::Options options, Perturbations* perturbations)
-      : Host("store"), world_(world), options_(std::move(options)), perturbations_(perturbations) {}
+  StoreHost(sim::SimWorld& world, std::string name, kv::MemKvStore::Options options,
+            Perturbations* perturbations)
+      : Host(std::move(name)),
+        world_(world),
+        options_(std::move(options)),
+        perturbations_(perturbations) {}
 
   void Start() override;
   void Kill() override;
@@ -119,7 +123,7 @@ class StoreHost final : public Host, public StoreSite {
   ForgetfulKvStore::Memory memory_;
   std::unique_ptr<kv::MemKvStore> store_;
   std::unique_ptr<ForgetfulKvStore> front_;
-  sim::SimStoreEndpoint endpoint_{"store", nullptr};
+  sim::SimStoreEndpoint endpoint_{name_, nullptr};
 };
 
 struct ServiceIdentity {
@@ -190,6 +194,11 @@ using TokenEndpoint = sim::SimEndpoint<TokenApi>;
 // `apis` receives the master's APIs, `door` its token API. `door` may be null.
 ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
                                 const ServiceIdentity& self, MasterApis* apis, TokenEndpoint* door);
+// A master over two cells. `home` is its way to the home cell's store, `store` that to the store of
+// the other one.
+ServiceHost::Service MakeMasterOfCells(sim::SimProcess& process, std::unique_ptr<kv::KvStore> home,
+                                       kv::KvStore& store, const ServiceIdentity& self,
+                                       MasterApis* apis, TokenEndpoint* door);
 ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,
                                       const ServiceIdentity& self, TokenEndpoint* door);
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
