@@ -42,7 +42,7 @@ namespace {
 constexpr int kCells = 4;
 constexpr double kCoresOfCell = 0.25;
 constexpr size_t kPayloadBytes = 500;
-constexpr double kLatenessPerSecond = 200;  // of each cell
+constexpr double kLatenessPerSecond = 200;  // events of each cell
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // After the ingest, the cells have their rest before the first event is due.
 constexpr absl::Duration kLead = absl::Seconds(15);

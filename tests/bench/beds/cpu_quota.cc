@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<CpuQuota>> CpuQuota::Make(absl::string_view name,
 
 CpuQuota::~CpuQuota() {
   std::ifstream in(folder_ + "/cgroup.procs");
-  // A process that has ended meanwhile cannot be moved, and need not be.
+  // A process that has ended by now cannot be moved, and need not be.
   for (pid_t pid = 0; in >> pid;) Write(parent_ + "/cgroup.procs", absl::StrCat(pid)).IgnoreError();
   rmdir(folder_.c_str());
 }

@@ -32,7 +32,7 @@ struct MasterApis {
   master::EventApi* events = nullptr;
   master::PolicyApi* policies = nullptr;
   master::RunApi* runs = nullptr;
-  // Of a master over several cells: its services are those of the tenant's cell, at each call.
+  // Only for a master over several cells: each call finds the services of the tenant's cell.
   master::CellMasters* cells = nullptr;
 };
 
