@@ -187,7 +187,7 @@ std::optional<uint32_t> CellOfToken(absl::string_view handle) {
   return ReadBigEndian<uint16_t>(absl::string_view(*bytes).substr(1)) >> kShardBits;
 }
 
-std::optional<TokenName> TokenMint::Read(absl::string_view handle) const {
+std::optional<TokenName> TokenMint::Read(absl::string_view handle, uint32_t* cell) const {
   const std::optional<std::string> decoded = Decoded(handle);
   if (!decoded.has_value()) return std::nullopt;
   absl::string_view bytes = *decoded;
@@ -196,7 +196,9 @@ std::optional<TokenName> TokenMint::Read(absl::string_view handle) const {
   if (bytes[0] != kFormat) return std::nullopt;
   TokenName token;
   bytes.remove_prefix(1);
-  token.grant.policy_shard = ReadBigEndian<uint16_t>(bytes) & ((1u << kShardBits) - 1);
+  const uint16_t cell_and_shard = ReadBigEndian<uint16_t>(bytes);
+  token.grant.policy_shard = cell_and_shard & ((1u << kShardBits) - 1);
+  if (cell != nullptr) *cell = cell_and_shard >> kShardBits;
   bytes.remove_prefix(2);
   token.grant.policy = Uid::FromBytes(bytes.substr(0, Uid::kBytes));
   bytes.remove_prefix(Uid::kBytes);
@@ -259,13 +261,14 @@ class BatchReader {
   }
 
   void Add(absl::string_view handle, TokenEntry entry) {
-    const std::optional<TokenName> token = mint_.Read(handle);
+    uint32_t cell = 0;
+    const std::optional<TokenName> token = mint_.Read(handle, &cell);
     entry.position = next_position_++;
     if (!token.has_value()) {
       batch_.results[entry.position] = v1::TokenResult::INVALID;
       return;
     }
-    if (const auto cell = CellOfToken(handle); cell != mint_.cell()) batch_.other_cell = cell;
+    if (cell != mint_.cell()) batch_.other_cell = cell;
     entry.token = *token;
     batch_.bytes += entry.output.size();
     batch_.entries.push_back(std::move(entry));

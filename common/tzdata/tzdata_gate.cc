@@ -124,7 +124,7 @@ void TzdataGate::Core::OnRead(const kv::GetResult& result) {
     return Commit(Adopt(mine, options_.database.zones(), result.store_time));
   }
   if (*in_store == mine) return SetPhase(Phase::kOpen, *in_store);
-  if (!Newer(mine, *in_store)) return SetPhase(Phase::kHeldBack, *in_store);
+  if (!options_.switches || !Newer(mine, *in_store)) return SetPhase(Phase::kHeldBack, *in_store);
   reading_ = true;
   ReadZones(*in_store, std::string(kZonePrefix), {});
 }

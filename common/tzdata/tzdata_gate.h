@@ -35,6 +35,8 @@ class TzdataGate {
     Database database;
     std::string instance;        // for logs and traces
     Metrics* metrics = nullptr;  // null: no metrics. Must outlive the gate
+    // False: it leaves it to other processes to switch the store to a newer database.
+    bool switches = true;
   };
 
   // The gate calls `on_open` and `on_close` on its executor, each at most once, in this order.

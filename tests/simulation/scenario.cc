@@ -171,7 +171,7 @@ class Scenario {
     const bool known = world_.RunUntil(
         [this] {
           return std::all_of(apis_.begin(), apis_.end(), [](const auto& apis) {
-            return apis->cells->Of(kFarTenant).ok() && apis->cells->DoorOf(1) != nullptr;
+            return apis->cells->Of(kFarTenant).ok() && apis->cells->DoorOf(1).value_or(nullptr) != nullptr;
           });
         },
         absl::Minutes(1));

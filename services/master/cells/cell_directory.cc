@@ -31,11 +31,12 @@ storage::v1::CellRecord HomeCellRecord() {
 }
 
 std::optional<uint32_t> ChooseCell(const std::vector<storage::v1::CellRecord>& cells,
-                                   const TenantCounts& tenants) {
+                                   const TenantCounts& tenants,
+                                   absl::FunctionRef<bool(uint32_t cell)> served) {
   std::optional<uint32_t> best;
   double least = 0;
   for (const storage::v1::CellRecord& cell : cells) {
-    if (cell.draining()) continue;
+    if (cell.draining() || !served(cell.cell())) continue;
     const auto count = tenants.find(cell.cell());
     const double load =
         (count == tenants.end() ? 0.0 : static_cast<double>(count->second)) / cell.weight();
@@ -63,8 +64,14 @@ void CellDirectory::Take(const kv::RangeMirror::Rows& rows) {
   {
     absl::MutexLock lock(&mutex_);
     cells_ = std::move(cells);
+    loaded_ = true;
   }
   if (on_change_) on_change_();
+}
+
+bool CellDirectory::loaded() const {
+  absl::MutexLock lock(&mutex_);
+  return loaded_;
 }
 
 std::vector<storage::v1::CellRecord> CellDirectory::All() const {

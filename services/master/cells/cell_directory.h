@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
@@ -34,10 +35,11 @@ storage::v1::CellRecord HomeCellRecord();
 // Tenants by cell; cells without tenants may be missing.
 using TenantCounts = std::map<uint32_t, int64_t>;
 
-// The cell with the fewest tenants for its weight, of those that take new ones; of equal ones the
-// lowest. nullopt: none takes any. Pure.
+// The cell with the fewest tenants for its weight, of those that take new ones and are `served`; of
+// equal ones the lowest. nullopt: there is none. Pure.
 std::optional<uint32_t> ChooseCell(const std::vector<storage::v1::CellRecord>& cells,
-                                   const TenantCounts& tenants);
+                                   const TenantCounts& tenants,
+                                   absl::FunctionRef<bool(uint32_t cell)> served);
 
 // CellDirectory: the cells, current to within milliseconds (range_mirror.h). Its store is that of
 // the home cell.
@@ -53,6 +55,8 @@ class CellDirectory {
   // Start.
   void OnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
+  // True once the cells have been read.
+  bool loaded() const;
   // By their numbers, cell 0 included. Before they have been read, only that one.
   std::vector<storage::v1::CellRecord> All() const;
 
@@ -62,6 +66,7 @@ class CellDirectory {
   kv::RangeMirror mirror_;
   std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
+  bool loaded_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<storage::v1::CellRecord> cells_ ABSL_GUARDED_BY(mutex_);
 };
 

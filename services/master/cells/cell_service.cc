@@ -150,9 +150,16 @@ void CellService::CreateCell(v1::CreateCellRequest request, Done<v1::Cell> done)
   auto opened = std::make_shared<OpenedStore>(*std::move(store));
   change.read_more = [this, cell = *cell, opened, adopt = !request.validate_only()](
                          absl::AnyInvocable<void(absl::Status)> read) {
-    // A change that has lost a race finds the cell created, and need not look again.
-    if (opened->store == nullptr) return read(absl::OkStatus());
-    CheckCellStore(context_, std::move(*opened), cell, adopt, std::move(read));
+    context_.client.MultiGet(
+        {{kv::ColumnFamily::kMeta, CellKey(cell)}}, context_.executor,
+        [this, cell, opened, adopt,
+         read = std::move(read)](absl::StatusOr<kv::GetResult> result) mutable {
+          if (!result.ok()) return read(StoreFailed(result.status()));
+          // The store is looked at once, and not if there is such a cell.
+          if (result->values[0].has_value() || opened->store == nullptr)
+            return read(absl::OkStatus());
+          CheckCellStore(context_, std::move(*opened), cell, adopt, std::move(read));
+        });
   };
   change.decide = [cell = *cell, draft](const std::optional<std::string>& bytes,
                                         absl::Time now) -> absl::StatusOr<RecordDecision> {

@@ -35,9 +35,11 @@ class StatusReading : public std::enable_shared_from_this<StatusReading> {
 
   void Start() {
     if (admin_ == nullptr) return ReadCheckpoints();
-    admin_->GetStatus([self = shared_from_this()](absl::StatusOr<v1::StoreStatus> status) {
+    // The answer may come when the service has gone; then its executor drops the rest.
+    admin_->GetStatus([self = shared_from_this(),
+                       executor = context_.executor](absl::StatusOr<v1::StoreStatus> status) {
       if (status.ok()) *self->answer_.mutable_store() = *std::move(status);
-      self->context_.executor->Post([self] { self->ReadCheckpoints(); });
+      executor->Post([self] { self->ReadCheckpoints(); });
     });
   }
 

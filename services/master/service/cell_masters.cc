@@ -29,6 +29,8 @@ namespace {
 // than a change of its leader takes.
 constexpr absl::Duration kLookAtCellEvery = absl::Seconds(1);
 constexpr int64_t kCellSilentMax = 5'000'000;  // microseconds
+// A request for several cells is answered after this time, whatever cells are silent.
+constexpr absl::Duration kCellsAnswerWithin = absl::Seconds(10);
 
 MasterOptions OptionsOf(const MasterOptions& options, uint32_t cell, Metrics* metrics) {
   MasterOptions own = options;
@@ -48,6 +50,36 @@ TokenDoor::Options DoorOptionsOf(const MasterOptions& options) {
 
 }  // namespace
 
+// Asks a store for a sign of life, again and again.
+//
+// Threads: Start on the context's executor; Silent from any. Stop the executor before it is
+// destroyed.
+class CellMasters::SignOfLife {
+ public:
+  // `context` outlives it.
+  explicit SignOfLife(MasterContext& context) : context_(context) {}
+
+  void Start() {
+    asked_.store(Elapsed(), std::memory_order_relaxed);
+    context_.client.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}},
+                             context_.executor, [this](const absl::StatusOr<kv::GetResult>&) {
+                               asked_.store(kNotAsked, std::memory_order_relaxed);
+                               context_.executor->PostAfter(kLookAtCellEvery, [this] { Start(); });
+                             });
+  }
+  bool Silent() const {
+    return Elapsed() - asked_.load(std::memory_order_relaxed) > kCellSilentMax;
+  }
+
+ private:
+  // Microseconds since the clock's start.
+  int64_t Elapsed() const { return absl::ToInt64Microseconds(context_.runtime.clock().Elapsed()); }
+
+  static constexpr int64_t kNotAsked = std::numeric_limits<int64_t>::max();
+  MasterContext& context_;
+  std::atomic<int64_t> asked_ = kNotAsked;  // when the open question was asked
+};
+
 // The part of a master in a cell other than the home cell.
 class CellMasters::Cell {
  public:
@@ -55,7 +87,6 @@ class CellMasters::Cell {
   Cell(const MasterOptions& options, uint32_t number, OpenedStore store, Runtime& runtime,
        MasterService& home)
       : number_(number),
-        runtime_(runtime),
         store_(std::move(store)),
         metrics_(options.metrics == nullptr
                      ? std::make_unique<Metrics>()
@@ -64,10 +95,13 @@ class CellMasters::Cell {
         service_(OptionsOf(options, number, metrics_.get()), *store_.store, runtime, &home),
         door_(DoorOptionsOf(OptionsOf(options, number, metrics_.get())), *store_.store, runtime),
         copies_(home.context(), home.directory(), service_.context(), service_.directory(), number),
+        life_(service_.context()),
+        // The services of the cell may be older, and must go on.
         gate_(
             {.database = tzdata::ThisMachine(),
              .instance = service_name(),
-             .metrics = metrics_.get()},
+             .metrics = metrics_.get(),
+             .switches = false},
             *store_.store, runtime, [this] { Serve(); }, [this] { EndServing(nullptr); }) {}
 
   // After this nothing of it runs. Not on an executor of it.
@@ -80,7 +114,7 @@ class CellMasters::Cell {
   void Start() {
     copies_.Start();
     gate_.Start();
-    Look();
+    service_.context().executor->Post([this] { life_.Start(); });
   }
   void Drain(Closure done) {
     gate_.executor()->Post(
@@ -90,8 +124,7 @@ class CellMasters::Cell {
   // Why the cell is not served; empty: it is.
   std::string Problem() const {
     if (std::string reason = store_.too_old(); !reason.empty()) return reason;
-    if (Elapsed() - asked_.load(std::memory_order_relaxed) > kCellSilentMax)
-      return "its store does not answer";
+    if (life_.Silent()) return "its store does not answer";
     if (service_.Ready() && door_.Ready()) return {};
     return gate_.Open() ? "its store has not been read yet"
                         : "this machine's time zone database is not the one in force there";
@@ -105,8 +138,6 @@ class CellMasters::Cell {
   kv::StoreAdmin* admin() { return store_.admin; }
 
  private:
-  // Microseconds since the clock's start.
-  int64_t Elapsed() const { return absl::ToInt64Microseconds(runtime_.clock().Elapsed()); }
   std::string service_name() const { return absl::StrCat("master of cell ", number_); }
 
   // On the gate's executor.
@@ -117,35 +148,22 @@ class CellMasters::Cell {
   }
   void EndServing(Closure done) {
     if (!std::exchange(served_, true)) return done == nullptr ? void() : done();
-    service_.Drain([this, done = std::move(done)]() mutable {
-      door_.Drain([done = std::move(done)]() mutable {
-        if (done != nullptr) done();
-      });
+    // Without its store, what the door has under way may take long.
+    const bool silent = life_.Silent();
+    service_.Drain([this, silent, done = std::move(done)]() mutable {
+      if (done == nullptr || silent) door_.Drain([] {});
+      if (done != nullptr) silent ? done() : door_.Drain(std::move(done));
     });
   }
 
-  // Asks the store for a sign of life, and again when it has answered.
-  void Look() {
-    const std::shared_ptr<Executor>& executor = service_.context().executor;
-    asked_.store(Elapsed(), std::memory_order_relaxed);
-    service_.context().client.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}},
-                                       executor,
-                                       [this, executor](const absl::StatusOr<kv::GetResult>&) {
-                                         asked_.store(kNotAsked, std::memory_order_relaxed);
-                                         executor->PostAfter(kLookAtCellEvery, [this] { Look(); });
-                                       });
-  }
-
   const uint32_t number_;
-  Runtime& runtime_;
   // Destroyed in the reverse order.
   OpenedStore store_;
   const std::unique_ptr<Metrics> metrics_;
   mutable MasterService service_;
   TokenDoor door_;
   TenantCopies copies_;
-  static constexpr int64_t kNotAsked = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> asked_ = kNotAsked;  // when the open question was asked
+  SignOfLife life_;
   bool served_ = false;  // on the gate's executor; also if it must not be served any more
   tzdata::TzdataGate gate_;
 };
@@ -225,6 +243,7 @@ CellMasters::CellMasters(MasterOptions options, kv::KvStore& store, kv::StoreAdm
       admin_(admin),
       runtime_(runtime),
       home_(options_, store, runtime),
+      home_life_(std::make_unique<SignOfLife>(home_.context())),
       events_(std::make_unique<Events>(*this)) {
   TenantService::Elsewhere elsewhere;
   elsewhere.shows = [this](const std::string& tenant, uint64_t version) {
@@ -233,13 +252,18 @@ CellMasters::CellMasters(MasterOptions options, kv::KvStore& store, kv::StoreAdm
     Cell* const cell = Find(record->cell());
     return cell != nullptr && cell->Shows(tenant, version);
   };
-  elsewhere.retire = [this](const storage::v1::TenantRecord& record,
+  elsewhere.served = [this](uint32_t number) {
+    if (number == kHomeCell) return true;
+    Cell* const cell = Find(number);
+    return cell != nullptr && cell->Problem().empty();
+  };
+  elsewhere.retire = [this](const storage::v1::TenantRecord& record, bool validate_only,
                             absl::AnyInvocable<void(absl::Status)> done) {
     Cell* const cell = Find(record.cell());
     if (cell == nullptr) return done(Unreachable(record.cell(), kNotKnownYet));
     if (const std::string problem = cell->Problem(); !problem.empty())
       return done(Unreachable(record.cell(), problem));
-    RetireTenant(cell->service().context(), record, std::move(done));
+    RetireTenant(cell->service().context(), record, validate_only, std::move(done));
   };
   home_.tenants().SetElsewhere(std::move(elsewhere));
   home_.cells().SetSources({.tenants = [this] { return home_.tenants().Counts(); },
@@ -275,6 +299,7 @@ void CellMasters::TakeCells() {
           {{"cell", record.cell()}, {"error", store.status().message()}});
       continue;
     }
+    if (cells_.empty()) home_life_->Start();
     auto cell = std::make_unique<Cell>(options_, record.cell(), *std::move(store), runtime_, home_);
     cell->Start();
     cells_.emplace(record.cell(), std::move(cell));
@@ -302,14 +327,24 @@ absl::StatusOr<MasterService*> CellMasters::Of(const std::string& tenant) const 
   return &cell->service();
 }
 
-TokenApi* CellMasters::DoorOf(uint32_t cell) const {
+absl::StatusOr<TokenApi*> CellMasters::DoorOf(uint32_t cell) const {
   Cell* const found = Find(cell);
-  return found == nullptr ? nullptr : &found->door();
+  if (found == nullptr) return nullptr;
+  if (const std::string problem = found->Problem(); !problem.empty())
+    return Unreachable(cell, problem);
+  return &found->door();
 }
+
+bool CellMasters::several() const {
+  absl::MutexLock lock(&mutex_);
+  return !cells_.empty();
+}
+
+bool CellMasters::HomeReady() const { return home_.Ready() && !home_life_->Silent(); }
 
 bool CellMasters::Ready() const {
   if (!home_.directory().loaded()) return false;
-  if (home_.Ready()) return true;
+  if (HomeReady()) return true;
   absl::MutexLock lock(&mutex_);
   for (const auto& [number, cell] : cells_)
     if (cell->Problem().empty()) return true;
@@ -323,7 +358,7 @@ std::string CellMasters::Problems() const {
                     " is not served: ", problem);
   };
   absl::MutexLock lock(&mutex_);
-  if (!cells_.empty() && !home_.Ready()) add(kHomeCell, "its store does not answer");
+  if (!cells_.empty() && !HomeReady()) add(kHomeCell, "its store does not answer");
   for (const auto& [number, cell] : cells_)
     if (const std::string problem = cell->Problem(); !problem.empty()) add(number, problem);
   return problems;
@@ -336,7 +371,7 @@ ReachedCell CellMasters::Reach(uint32_t cell) const {
   if (cell == kHomeCell) {
     reached.context = &home_.context();
     reached.admin = admin_;
-    if (!home_.Ready()) reached.problem = "its store does not answer";
+    if (!HomeReady()) reached.problem = "its store does not answer";
     return reached;
   }
   Cell* const found = Find(cell);
@@ -400,87 +435,110 @@ v1::ExtendTokensRequest WithoutTokens(const v1::ExtendTokensRequest& request) {
 
 // The answers to the parts of one request.
 template <typename Response>
-struct JoinedTokens {
-  absl::Mutex mutex;
-  size_t left ABSL_GUARDED_BY(mutex) = 0;
-  absl::Status failed ABSL_GUARDED_BY(mutex);
-  std::unique_ptr<Response> answer ABSL_GUARDED_BY(mutex) = std::make_unique<Response>();
-  TokenApi::Done<Response> done;
-};
-
-template <typename Request, typename Response, typename DoorFor>
-void GiveBack(const Request& request, TokenApi& home, const DoorFor& door_for,
-              void (TokenApi::*method)(const Request&, TokenApi::Done<Response>),
-              TokenApi::Done<Response> done) {
-  std::map<TokenApi*, std::vector<int>> places;
-  // A request that breaks the contract is refused as a whole.
-  if (CheckTokens(request).ok()) {
-    for (int i = 0; i < TokenCount(request); ++i)
-      places[&door_for(TokenAt(request, i))].push_back(i);
+class JoinedTokens {
+ public:
+  JoinedTokens(int tokens, size_t parts, TokenApi::Done<Response> done)
+      : left_(parts), done_(std::move(done)) {
+    for (int i = 0; i < tokens; ++i)
+      answer_->add_results()->set_status(v1::TokenResult::STATUS_UNSPECIFIED);
   }
-  if (places.size() <= 1)
-    return ((places.empty() ? home : *places.begin()->first).*method)(request, std::move(done));
 
-  auto joined = std::make_shared<JoinedTokens<Response>>();
-  joined->done = std::move(done);
-  {
-    absl::MutexLock lock(&joined->mutex);
-    joined->left = places.size();
-    for (int i = 0; i < TokenCount(request); ++i)
-      joined->answer->add_results()->set_status(v1::TokenResult::STATUS_UNSPECIFIED);
-  }
-  for (auto& [door, of_door] : places) {
-    Request part = WithoutTokens(request);
-    for (const int i : of_door) AddTokenTo(request, i, part);
-    (door->*method)(part, [joined, of_door = std::move(of_door)](
-                              absl::StatusOr<std::unique_ptr<Response>> results) {
-      std::unique_ptr<Response> answer;
-      absl::Status failed;
-      {
-        absl::MutexLock lock(&joined->mutex);
-        if (!results.ok()) {
-          joined->failed = results.status();
-        } else {
-          for (size_t k = 0; k < of_door.size(); ++k)
-            *joined->answer->mutable_results(of_door[k]) = (*results)->results(static_cast<int>(k));
-        }
-        if (--joined->left > 0) return;
-        answer = std::move(joined->answer);
-        failed = joined->failed;
+  // `places` are those of the part's tokens in the request.
+  void Take(const std::vector<int>& places, absl::StatusOr<std::unique_ptr<Response>> results) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!results.ok()) {
+        failed_ = results.status();
+      } else {
+        for (size_t k = 0; k < places.size(); ++k)
+          *answer_->mutable_results(places[k]) = (*results)->results(static_cast<int>(k));
       }
-      if (!failed.ok()) return joined->done(std::move(failed));
-      joined->done(std::move(answer));
-    });
+      if (left_ == 0 || --left_ > 0) return;
+    }
+    End();
   }
-}
+  // Answers without the parts that are not there.
+  void GiveUp() {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (left_ == 0) return;
+      left_ = 0;
+      failed_ = MakeError(absl::StatusCode::kUnavailable, "RESULT_UNKNOWN",
+                          "a cell does not answer; its tokens may have been given back");
+    }
+    End();
+  }
+
+ private:
+  // Once, without the lock.
+  void End() {
+    absl::Status failed;
+    std::unique_ptr<Response> answer;
+    {
+      absl::MutexLock lock(&mutex_);
+      failed = failed_;
+      answer = std::move(answer_);
+    }
+    if (!failed.ok()) return done_(std::move(failed));
+    done_(std::move(answer));
+  }
+
+  absl::Mutex mutex_;
+  size_t left_
+      ABSL_GUARDED_BY(mutex_);  // parts without an answer; 0: the request has been answered
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Response> answer_ ABSL_GUARDED_BY(mutex_) = std::make_unique<Response>();
+  TokenApi::Done<Response> done_;
+};
 
 }  // namespace
 
-TokenApi& CellTokens::DoorFor(absl::string_view handle) const {
-  const uint32_t cell = CellOfToken(handle).value_or(kHomeCell);
-  TokenApi* const door = cell == kHomeCell ? nullptr : masters_.DoorOf(cell);
-  return door == nullptr ? home_ : *door;
+template <typename Request, typename Response>
+void CellTokens::GiveBack(const Request& request,
+                          void (TokenApi::*method)(const Request&, Done<Response>),
+                          Done<Response> done) {
+  // A request that breaks the contract is refused as a whole.
+  if (!masters_.several() || !CheckTokens(request).ok())
+    return (home_.*method)(request, std::move(done));
+  std::map<uint32_t, std::vector<int>> places;
+  for (int i = 0; i < TokenCount(request); ++i)
+    places[CellOfToken(TokenAt(request, i)).value_or(kHomeCell)].push_back(i);
+
+  MasterContext& context = masters_.home().context();
+  auto joined =
+      std::make_shared<JoinedTokens<Response>>(TokenCount(request), places.size(), std::move(done));
+  for (const auto& [cell, of_cell] : places) {
+    // The home cell's door also refuses tokens of cells that are not known.
+    absl::StatusOr<TokenApi*> door = cell == kHomeCell ? nullptr : masters_.DoorOf(cell);
+    if (door.ok() && *door == nullptr) door = &home_;
+    Request part = WithoutTokens(request);
+    for (const int i : of_cell) AddTokenTo(request, i, part);
+    auto take = [joined, of_cell = of_cell](absl::StatusOr<std::unique_ptr<Response>> results) {
+      joined->Take(of_cell, std::move(results));
+    };
+    if (door.ok()) {
+      ((*door)->*method)(part, std::move(take));
+    } else {
+      context.executor->Post([take = std::move(take), status = door.status()] { take(status); });
+    }
+  }
+  if (places.size() > 1)
+    context.executor->PostAfter(kCellsAnswerWithin, [joined] { joined->GiveUp(); });
 }
 
 void CellTokens::CompleteTokens(const v1::CompleteTokensRequest& request,
                                 Done<v1::CompleteTokensResponse> done) {
-  GiveBack(
-      request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
-      &TokenApi::CompleteTokens, std::move(done));
+  GiveBack(request, &TokenApi::CompleteTokens, std::move(done));
 }
 
 void CellTokens::ReleaseTokens(const v1::ReleaseTokensRequest& request,
                                Done<v1::ReleaseTokensResponse> done) {
-  GiveBack(
-      request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
-      &TokenApi::ReleaseTokens, std::move(done));
+  GiveBack(request, &TokenApi::ReleaseTokens, std::move(done));
 }
 
 void CellTokens::ExtendTokens(const v1::ExtendTokensRequest& request,
                               Done<v1::ExtendTokensResponse> done) {
-  GiveBack(
-      request, home_, [this](absl::string_view token) -> TokenApi& { return DoorFor(token); },
-      &TokenApi::ExtendTokens, std::move(done));
+  GiveBack(request, &TokenApi::ExtendTokens, std::move(done));
 }
 
 void CellTokens::OverridePolicy(v1::OverridePolicyRequest request,

@@ -57,11 +57,17 @@ class CellMasters {
   // The calls of events of all tenants.
   EventApi& events();
   // The door for tokens of a cell other than the home cell. Null: no such cell is known.
-  TokenApi* DoorOf(uint32_t cell) const;
+  // UNAVAILABLE: it cannot be reached.
+  absl::StatusOr<TokenApi*> DoorOf(uint32_t cell) const;
+  // True if it has served other cells than the home cell.
+  bool several() const;
+  // True if the home cell can be reached.
+  bool HomeReady() const;
 
  private:
   class Cell;
   class Events;
+  class SignOfLife;
 
   void TakeCells();
   Cell* Find(uint32_t cell) const;
@@ -71,6 +77,7 @@ class CellMasters {
   kv::StoreAdmin* const admin_;
   Runtime& runtime_;
   mutable MasterService home_;
+  const std::unique_ptr<SignOfLife> home_life_;  // begins with the first other cell
   const std::unique_ptr<Events> events_;
   mutable absl::Mutex mutex_;
   // Cells come, and stay.
@@ -79,8 +86,9 @@ class CellMasters {
 };
 
 // TokenService of a master: each token goes to the door of its cell. A request with tokens of
-// several cells is done in each of them; if one of them fails, the caller gets the error, and may
-// repeat the request as after any other. Overrides go to the tenant's policies.
+// several cells is done in each of them. If one of them fails or does not answer within ten
+// seconds, the caller gets the error, and may repeat the request as after any other. Overrides go
+// to the tenant's policies.
 class CellTokens final : public TokenApi {
  public:
   // `home` is the home cell's door. Both outlive it.
@@ -96,7 +104,9 @@ class CellTokens final : public TokenApi {
                       ::escapement::Done<v1::ThrottlePolicy> done) override;
 
  private:
-  TokenApi& DoorFor(absl::string_view handle) const;
+  template <typename Request, typename Response>
+  void GiveBack(const Request& request, void (TokenApi::*method)(const Request&, Done<Response>),
+                Done<Response> done);
 
   CellMasters& masters_;
   TokenApi& home_;

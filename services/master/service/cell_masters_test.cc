@@ -98,8 +98,8 @@ class CellMastersTest : public ::testing::Test {
     ASSERT_TRUE(CreateCell(1).ok());
     ASSERT_TRUE(CreateCell(2).ok());
     RunUntil([this] {
-      return masters_->DoorOf(1) != nullptr && masters_->DoorOf(2) != nullptr &&
-             masters_->Problems().empty();
+      return masters_->DoorOf(1).value_or(nullptr) != nullptr &&
+             masters_->DoorOf(2).value_or(nullptr) != nullptr && masters_->Problems().empty();
     });
   }
   void UpdateCell(uint32_t cell, v1::Cell::State state, double weight) {
@@ -272,6 +272,10 @@ TEST_F(CellMastersTest, ACellThatIsDownCostsItsTenantsOnly) {
   EXPECT_TRUE(masters_->Ready());
   EXPECT_THAT(masters_->Problems(), HasSubstr("cells/1 is not served: its store does not answer"));
 
+  // It has the fewest tenants for its weight.
+  UpdateCell(1, v1::Cell::OPEN, 100);
+  EXPECT_NE(*CreateTenant("c"), "cells/1");
+
   v1::GetCellStatusRequest request;
   request.set_name("cells/1");
   auto status = Call(masters_->home().cells(), &CellService::GetCellStatus, request);
@@ -310,6 +314,7 @@ TEST_F(CellMastersTest, ATenantIsDeletedInItsCellFirst) {
   EXPECT_EQ(ErrorReason(DeleteTenant("a")), "TENANT_NOT_SUSPENDED");
   Suspend("a");
   EXPECT_EQ(ErrorReason(DeleteTenant("a")), "TENANT_HAS_SCHEDULES");
+  EXPECT_EQ(ErrorReason(DeleteTenant("a", /*dry=*/true)), "TENANT_HAS_SCHEDULES");
   EXPECT_EQ(RecordIn(1, "a")->delete_time_micros(), 0);
   ASSERT_TRUE(DeleteSchedule("a").ok());
   EXPECT_TRUE(DeleteTenant("a", /*dry=*/true).ok());
@@ -339,7 +344,7 @@ TEST_F(CellMastersTest, ADeletionThatWasCutOffCanBeRepeatedOrTakenBack) {
   for (const std::string tenant : {"a", "b"}) {
     bool retired = false;
     RetireTenant((*masters_->Of(tenant))->context(), *RecordIn(0, tenant),
-                 [&](absl::Status status) { retired = status.ok(); });
+                 /*validate_only=*/false, [&](absl::Status status) { retired = status.ok(); });
     RunUntil([&] { return retired; });
   }
   RunUntil([this] { return !masters_->Of("a").ok(); });
@@ -350,7 +355,7 @@ TEST_F(CellMastersTest, ADeletionThatWasCutOffCanBeRepeatedOrTakenBack) {
   request.mutable_tenant()->set_name("tenants/b");
   request.mutable_tenant()->set_state(v1::Tenant::ACTIVE);
   ASSERT_TRUE(Call(masters_->home().tenants(), &TenantService::UpdateTenant, request).ok());
-  for (int i = 0; i < 10 && !masters_->Of("b").ok(); ++i) runtime_.AdvanceBy(kTenantSweepEvery);
+  RunUntil([this] { return masters_->Of("b").ok(); });
   EXPECT_TRUE(CreateSchedule("b").ok());
 }
 
@@ -428,16 +433,49 @@ TEST_F(CellMastersTest, TokensOfSeveralCellsAreGivenBackInOneRequest) {
   EXPECT_THAT(results, ElementsAre(v1::TokenResult::NOT_HELD, v1::TokenResult::DONE,
                                    v1::TokenResult::DONE, v1::TokenResult::NOT_HELD));
 
+  // The tokens of other cells are given back although one cell is down.
+  StoreAt(1).Crash(kv::MemKvStore::Unsynced::kLost);
+  RunUntil([this] { return !masters_->DoorOf(1).ok(); });
+  std::optional<absl::Status> refused;
+  tokens.CompleteTokens(request, [&](auto response) { refused = response.status(); });
+  RunUntil([&] { return refused.has_value(); });
+  EXPECT_EQ(ErrorReason(*refused), "CELL_UNREACHABLE") << *refused;
+
   // A cell that this master does not know yet: the home cell's door refuses.
-  TokenDoor door({.instance = "home door"}, StoreAt(0), runtime_);
+  TokenDoor::Options door_options;
+  door_options.instance = "home door";
+  TokenDoor door(std::move(door_options), StoreAt(0), runtime_);
   door.Start();
   RunUntil([&] { return door.Ready(); });
   CellTokens with_door(*masters_, door);
+  request.clear_completions();
   add(TokenMint(key, 9).Handle(name));
-  std::optional<absl::Status> refused;
+  refused.reset();
   with_door.CompleteTokens(request, [&](auto response) { refused = response.status(); });
   RunUntil([&] { return refused.has_value(); });
   EXPECT_EQ(ErrorReason(*refused), "OTHER_CELL") << *refused;
+}
+
+// A cell that falls silent while it has the tokens does not keep the answer back.
+TEST_F(CellMastersTest, ARequestForSeveralCellsIsAnsweredWithoutASilentOne) {
+  CreateCells();
+  RunUntil([this] { return masters_->home().context().mint != nullptr; });
+  FakeDoor home(v1::TokenResult::DONE);
+  CellTokens tokens(*masters_, home);
+  const std::string key(kTokenKeyBytes, 'k');
+  v1::CompleteTokensRequest request;
+  for (const uint32_t cell : {0u, 1u}) {
+    v1::TokenCompletion& completion = *request.add_completions();
+    completion.set_token(TokenMint(key, cell).Handle(TokenName()));
+    completion.set_outcome(v1::TokenCompletion::SUCCEEDED);
+  }
+  StoreAt(1).Crash(kv::MemKvStore::Unsynced::kLost);
+  std::optional<absl::Status> answered;
+  tokens.CompleteTokens(request, [&](auto response) { answered = response.status(); });
+  RunUntil([&] { return answered.has_value(); });
+  EXPECT_EQ(ErrorReason(*answered), "RESULT_UNKNOWN") << *answered;
+  StoreAt(1).Restart();
+  RunUntil([this] { return masters_->Problems().empty(); });
 }
 
 }  // namespace cell_masters_test

@@ -169,7 +169,7 @@ absl::Status HostedMaster::StartKafka() {
 bool HostedMaster::Ready() {
   // Without the home cell it serves the others.
   return !kafka_failed_ && masters_.Ready() && gate_.Ready() &&
-         (door_ == nullptr || door_->Ready() || !masters_.home().Ready());
+         (door_ == nullptr || door_->Ready() || !masters_.HomeReady());
 }
 
 std::string HostedMaster::NotReadyReason() {

@@ -64,18 +64,22 @@ void TenantCopies::Step() {
     if (record.cell() != number_) continue;
     const auto found = copies->find(tenant);
     const TenantDirectory::Row* const copy = found == copies->end() ? nullptr : &found->second;
-    const bool deleted = record.delete_time_micros() != 0;
-    const bool nothing_left = copy == nullptr || copy->record->swept();
-    if (deleted && nothing_left) {
-      if (record.cell_swept() || to_home.groups.size() >= kCopiesAtOnce) continue;
-      TenantRecord swept = record;
-      swept.set_cell_swept(true);
-      PutIf(&row, swept, to_home);
+    // A copy of a former tenant of this id says nothing of this one. It may also be out of date.
+    const bool same =
+        copy != nullptr && copy->record->create_time_micros() == record.create_time_micros();
+    const bool copy_deleted = copy != nullptr && copy->record->delete_time_micros() != 0;
+    if (record.delete_time_micros() != 0 && same && copy_deleted) {
+      TenantRecord left = record;
+      left.set_cell_swept(copy->record->swept());
+      left.set_pending_until_micros(copy->record->pending_until_micros());
+      const bool known = left.cell_swept() == record.cell_swept() &&
+                         left.pending_until_micros() == record.pending_until_micros();
+      if (!known && !record.cell_swept() && to_home.groups.size() < kCopiesAtOnce)
+        PutIf(&row, left, to_home);
     } else if (copy == nullptr || NewerTenant(record, *copy->record)) {
       // The rows of a former tenant of this id must be gone first.
-      const bool left = copy != nullptr && copy->record->delete_time_micros() != 0 && !nothing_left;
-      if (left || to_cell.groups.size() >= kCopiesAtOnce) continue;
-      PutIf(copy, record, to_cell);
+      const bool rows_left = copy_deleted && !same && !copy->record->swept();
+      if (!rows_left && to_cell.groups.size() < kCopiesAtOnce) PutIf(copy, record, to_cell);
     }
   }
   const auto write = [this](MasterContext& context, kv::Commit commit) {

@@ -8,7 +8,7 @@
 // A deleted tenant is deleted in its cell first, under the condition that it has nothing there
 // (RetireTenant). When the cell has no row of it any more, that is noted in the home cell
 // (cell_swept), so that the id can be used again. If a deletion is cut off between the two, the
-// tenant cannot be used in its cell until the deletion is repeated, or the tenant is changed.
+// tenant cannot be used until the deletion is repeated, or the tenant is changed.
 //
 // Threads: the executor of the cell's context. Stop it, and that of the home cell's context, before
 // the object is destroyed.

@@ -323,9 +323,10 @@ class UsageCounting : public std::enable_shared_from_this<UsageCounting> {
 
 }  // namespace
 
-void RetireTenant(MasterContext& cell, TenantRecord record,
+void RetireTenant(MasterContext& cell, TenantRecord record, bool validate_only,
                   absl::AnyInvocable<void(absl::Status)> done) {
   RecordChange change = ChangeOf(record.tenant(), RequestMark());
+  change.validate_only = validate_only;
   change.decide = [record = std::move(record)](const std::optional<std::string>& bytes,
                                                absl::Time now) {
     return DecideRetire(record, bytes, now);
@@ -342,9 +343,12 @@ TenantCounts TenantService::Counts() const {
 }
 
 absl::StatusOr<uint32_t> TenantService::CellOfNew(const std::string& name) const {
+  if (!cells_.loaded()) return NotReady();
   const std::vector<storage::v1::CellRecord> cells = cells_.All();
   if (name.empty()) {
-    const std::optional<uint32_t> chosen = ChooseCell(cells, Counts());
+    const TenantCounts counts = Counts();
+    std::optional<uint32_t> chosen = ChooseCell(cells, counts, elsewhere_.served);
+    if (!chosen.has_value()) chosen = ChooseCell(cells, counts, [](uint32_t) { return true; });
     if (chosen.has_value()) return *chosen;
     return FailedPrecondition("CELL_DRAINING", "no cell takes new tenants");
   }
@@ -482,27 +486,27 @@ void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
   violations.AddStatus("", tenant.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const TenantDirectory::Record record = directory_.Find(*tenant);
-  if (record == nullptr || record->cell() == kHomeCell || request.validate_only())
+  if (record == nullptr || record->cell() == kHomeCell)
     return DeleteHere(*tenant, 0, std::move(request), std::move(done));
   // Its cell lets it go only if it would be deleted now. The real request may also be a repeated
   // one, with a remembered answer.
   v1::DeleteTenantRequest trial = request;
   trial.clear_request_id();
   trial.set_validate_only(true);
-  DeleteHere(*tenant, 0, std::move(trial),
-             {[this, record, request = std::move(request), done = std::move(done)](
-                  const absl::StatusOr<google::protobuf::Empty>& allowed) mutable {
-                std::string tenant = record->tenant();
-                if (!allowed.ok())
-                  return DeleteHere(tenant, 0, std::move(request), std::move(done));
-                elsewhere_.retire(*record, [this, tenant, version = record->version(),
-                                            request = std::move(request),
-                                            done = std::move(done)](absl::Status retired) mutable {
-                  if (!retired.ok()) return context_.Refuse(std::move(retired), std::move(done));
-                  DeleteHere(tenant, version, std::move(request), std::move(done));
-                });
-              },
-              done.caller()});
+  DeleteHere(
+      *tenant, 0, std::move(trial),
+      [this, record, request = std::move(request),
+       done = std::move(done)](const absl::StatusOr<google::protobuf::Empty>& allowed) mutable {
+        const std::string tenant = record->tenant();
+        if (!allowed.ok()) return DeleteHere(tenant, 0, std::move(request), std::move(done));
+        elsewhere_.retire(*record, request.validate_only(),
+                          [this, tenant, version = record->version(), request = std::move(request),
+                           done = std::move(done)](absl::Status retired) mutable {
+                            if (!retired.ok())
+                              return context_.Refuse(std::move(retired), std::move(done));
+                            DeleteHere(tenant, version, std::move(request), std::move(done));
+                          });
+      });
 }
 
 void TenantService::DeleteHere(const std::string& tenant, uint64_t retired,

@@ -33,9 +33,11 @@ class TenantService {
     // True if the tenant's cell shows at least this version of it; 0: that it is deleted.
     std::function<bool(const std::string& tenant, uint64_t version)> shows =
         [](const std::string&, uint64_t) { return true; };
+    // True if calls for tenants of the cell are served now.
+    std::function<bool(uint32_t cell)> served = [](uint32_t) { return true; };
     // RetireTenant in the tenant's cell. UNAVAILABLE: it cannot be reached. `done` may run on any
     // thread.
-    std::function<void(const storage::v1::TenantRecord& record,
+    std::function<void(const storage::v1::TenantRecord& record, bool validate_only,
                        absl::AnyInvocable<void(absl::Status)> done)>
         retire;
   };
@@ -79,7 +81,8 @@ class TenantService {
 
 // Marks the tenant as deleted in its cell, unless it has schedules or policies there, or exists
 // there in a later version. `record` is that of the home cell, `cell` the context of the tenant's.
-void RetireTenant(MasterContext& cell, storage::v1::TenantRecord record,
+// `validate_only`: decides and answers, and writes nothing.
+void RetireTenant(MasterContext& cell, storage::v1::TenantRecord record, bool validate_only,
                   absl::AnyInvocable<void(absl::Status)> done);
 
 // One sweep has these steps:
