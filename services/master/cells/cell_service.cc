@@ -155,7 +155,7 @@ void CellService::CreateCell(v1::CreateCellRequest request, Done<v1::Cell> done)
         [this, cell, opened, adopt,
          read = std::move(read)](absl::StatusOr<kv::GetResult> result) mutable {
           if (!result.ok()) return read(StoreFailed(result.status()));
-          // The store is looked at once, and not if there is such a cell.
+          // The store is checked once, and only if there is no such cell yet.
           if (result->values[0].has_value() || opened->store == nullptr)
             return read(absl::OkStatus());
           CheckCellStore(context_, std::move(*opened), cell, adopt, std::move(read));
