@@ -25,6 +25,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/tenant_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
 #include "tests/bench/beds/cpu_quota.h"
 #include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/ingest_client.h"

@@ -171,7 +171,10 @@ class Scenario {
     const bool known = world_.RunUntil(
         [this] {
           return std::all_of(apis_.begin(), apis_.end(), [](const auto& apis) {
-            return apis->cells->Of(kFarTenant).ok() && apis->cells->DoorOf(1).value_or(nullptr) != nullptr;
+            // A tenant that is not known has the home cell's service.
+            const auto master = apis->cells->Of(kFarTenant);
+            return master.ok() && *master != &apis->cells->home() &&
+                   apis->cells->DoorOf(1).value_or(nullptr) != nullptr;
           });
         },
         absl::Minutes(1));
@@ -451,6 +454,7 @@ class Scenario {
     history.fault_free = !options_.faults;
     history.only_downtimes = plan_.only_downtimes || history.fault_free;
     history.calendar = plan_.calendar;
+    history.cell = plan_.cells ? 1 : 0;
     // A successor on another machine may put store time behind true time.
     history.clock_leaps = plan_.clock_leaps || plan_.own_machines;
     if (plan_.hanging) history.hanging = kHangingSchedule;

@@ -318,7 +318,7 @@ TEST_F(CellMastersTest, ATenantIsDeletedInItsCellFirst) {
   EXPECT_EQ(RecordIn(1, "a")->delete_time_micros(), 0);
   ASSERT_TRUE(DeleteSchedule("a").ok());
   EXPECT_TRUE(DeleteTenant("a", /*dry=*/true).ok());
-  EXPECT_EQ(RecordIn(1, "a")->delete_time_micros(), 0);
+  EXPECT_EQ(RecordIn(1, "a")->delete_time_micros(), 0) << "a dry run has deleted it";
   ASSERT_TRUE(DeleteTenant("a").ok());
   EXPECT_NE(RecordIn(1, "a")->delete_time_micros(), 0);
   EXPECT_NE(RecordIn(0, "a")->delete_time_micros(), 0);

@@ -499,7 +499,8 @@ void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
        done = std::move(done)](const absl::StatusOr<google::protobuf::Empty>& allowed) mutable {
         const std::string tenant = record->tenant();
         if (!allowed.ok()) return DeleteHere(tenant, 0, std::move(request), std::move(done));
-        elsewhere_.retire(*record, request.validate_only(),
+        const bool validate_only = request.validate_only();
+        elsewhere_.retire(*record, validate_only,
                           [this, tenant, version = record->version(), request = std::move(request),
                            done = std::move(done)](absl::Status retired) mutable {
                             if (!retired.ok())

@@ -320,7 +320,7 @@ std::vector<Mutant> MasterMutants() {
        .cast = Cast::kThrottled,
        .faults = false,
        .store = Masters(CancelsGranted),
-       .first_seed = 70},
+       .first_seed = 115},
       {.name = "master_replaces_unnamed",
        .fault = "an event is replaced whether or not it is still the one that was read",
        .rules = {"lost", "doubled", "early", "final"},

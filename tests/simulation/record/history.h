@@ -266,6 +266,7 @@ struct History {
   bool only_downtimes = false;
   bool calendar = false;     // commits say what becomes of occurrences (Commit::times)
   bool clock_leaps = false;  // the store's clock may differ from true time
+  uint64_t cell = 0;         // the store's: the first epoch of its leases is cell × 2^56 + 1
   absl::Time begin;
   absl::Time end;  // end of the run; occurrences due later are not expected
   std::vector<ScheduleLife> schedules;
