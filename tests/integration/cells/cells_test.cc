@@ -103,6 +103,17 @@ TEST_F(CellsTest, TenantsOfBothCellsAreServedByOneMaster) {
   EXPECT_THAT(ExpectOk({"cell", "list"}).data, HasSubstr(platform_->grpc_address("store@1")));
 }
 
+TEST_F(CellsTest, CreateIfMissingFindsACellWithTheSameStoreOnly) {
+  const std::string& store = platform_->grpc_address("store@1");
+  EXPECT_EQ(Run({"cell", "create", "1", "--store", store}).exit_code, 1);
+  EXPECT_THAT(ExpectOk({"cell", "create", "1", "--store", store, "--if-missing"}).data,
+              HasSubstr(store));
+  EXPECT_EQ(
+      Run({"cell", "create", "1", "--store", platform_->grpc_address("store"), "--if-missing"})
+          .exit_code,
+      1);
+}
+
 TEST_F(CellsTest, ACellWithoutItsStoreLeavesTheOtherAlone) {
   ExpectOk({"tenant", "create", "far", "--cell", "1"});
   platform_->Kill("store@1");

@@ -53,15 +53,24 @@ void AddCellCreate(CLI::App& group, Session& session) {
   auto store = std::make_shared<std::string>();
   auto weight = std::make_shared<double>(1);
   auto request_id = std::make_shared<std::string>();
+  auto if_missing = std::make_shared<bool>(false);
   CLI::App* command = group.add_subcommand(
       "create", "add a cell\nIts store must run already, with the flag --cell.");
   command->add_option("id", *id, "number of the cell: 1 to 63")->required();
   command->add_option("--store", *store, "host:port of its store; several with commas")->required();
   command->add_option("--weight", *weight, "its share of new tenants, beside that of others")
       ->capture_default_str();
+  command->add_flag("--if-missing", *if_missing,
+                    "show the cell and change nothing if it exists with this store");
   AddRequestId(*command, *request_id);
   auto dry = AddValidateOnly(*command);
-  command->callback([id, store, weight, request_id, dry, &session] {
+  command->callback([id, store, weight, request_id, if_missing, dry, &session] {
+    v1::GetCellRequest get;
+    get.set_name(CellName(*id));
+    v1::Cell existing;
+    if (*if_missing && session.Call(&CellStub::GetCell, get, existing).ok() &&
+        existing.store_address() == *store)
+      return CallForCell(session, get, &CellStub::GetCell);
     v1::CreateCellRequest request;
     request.set_cell_id(*id);
     request.mutable_cell()->set_store_address(*store);
