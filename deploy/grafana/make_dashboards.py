@@ -18,7 +18,7 @@ from panels.throttling import THROTTLING  # noqa: E402
 
 DASHBOARDS = [OVERVIEW, DELIVERY, THROTTLING, STORE]
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-CHOSEN_JOBS = 'cluster=~"$cluster",namespace=~"$namespace",job=~"$job"'
+CHOSEN_JOBS = 'cluster=~"$cluster",namespace=~"$namespace",job=~"$job",cell=~"$cell"'
 CHOSEN = CHOSEN_JOBS + ',pod=~"$pod",instance=~"$instance"'
 # The chart puts its value metrics.rules.runbookUrl in the place.
 RUNBOOKS = "https://escapement.example/docs/runbooks/"
@@ -150,6 +150,7 @@ def dashboard_json(dashboard):
             label_variable("cluster", "Cluster", "label_values(escapement_build_info, cluster)"),
             label_variable("namespace", "Namespace", 'label_values(escapement_build_info{cluster=~"$cluster"}, namespace)'),
             label_variable("job", "Job", 'label_values(escapement_build_info{cluster=~"$cluster",namespace=~"$namespace"}, job)'),
+            label_variable("cell", "Cell", 'label_values(escapement_build_info{cluster=~"$cluster",namespace=~"$namespace",job=~"$job"}, cell)'),
             label_variable("pod", "Pod", expression("label_values(escapement_build_info{@job}, pod)")),
             label_variable("instance", "Instance", expression('label_values(escapement_build_info{@job,pod=~"$pod"}, instance)'))]},
         "panels": panels_json(dashboard.rows),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 NAMES = ("overview", "delivery", "throttling", "store")
 FOLDER = Path("deploy/grafana")
-NAMES_OF_VARIABLES = ("cluster", "namespace", "job", "pod", "instance")
+NAMES_OF_VARIABLES = ("cluster", "namespace", "job", "cell", "pod", "instance")
 VARIABLES = {f"${name}": ".*" for name in NAMES_OF_VARIABLES} | {"$__rate_interval": "10s"}
 
 

@@ -66,7 +66,7 @@ class FilesTest(unittest.TestCase):
                 taken |= cells
                 for target in panel["targets"]:
                     recorded = re.search(r"\bjob\w*:", target["expr"])
-                    for variable in dashboards.NAMES_OF_VARIABLES[:3 if recorded else 5]:
+                    for variable in dashboards.NAMES_OF_VARIABLES[:4 if recorded else 6]:
                         self.assertIn(f"${variable}", target["expr"], panel["title"])
 
 

@@ -13,7 +13,7 @@ LATE = Row("What is late, and why?", [
           [("max by (instance, pod) (escapement_emitter_behind_seconds{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Commit time of the store", "99th percentile. Each claim and each end is a commit: if this is slow, everything is. The variable Instance "
           "has no effect here, because it usually names handlers.", "s",
-          [("max by (cluster, namespace, job) (job:escapement_store_commit_seconds:p99_5m{@job})", "{{job}}")], width=6, log=True),
+          [("max by (cluster, namespace, job, cell) (job:escapement_store_commit_seconds:p99_5m{@job})", "{{job}} {{cell}}")], width=6, log=True),
     Panel("Events out", "Events that are claimed and not answered. At the handler's events_out_max (16384) nothing more is claimed.", "short",
           [("sum by (instance, pod) (escapement_handler_events_out{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Queue rows in memory", "Rows that are due soon. A row stands for a slice of a run.", "short",
@@ -52,8 +52,8 @@ FAIL = Row("What fails?", [
 SHARDS = Row("Who owns the queue?", [
     Panel("Queue shards held", "They should be spread evenly, and together be all shards (8 unless the store was made with another number).",
           "short", [("sum by (instance, pod) (escapement_handler_shards_held{@})", "{{pod}} {{instance}}")], stacked=True),
-    Panel("Shards and partitions that nobody holds", "By program. Healthy: 0, except for seconds after a process has ended.", "short",
-          [("max by (program) (escapement_leases_wanted{@}) - sum by (program) (escapement_leases_held{@})", "{{program}}")],
+    Panel("Shards and partitions that nobody holds", "By program and cell. Healthy: 0, except for seconds after a process has ended.", "short",
+          [("max by (cell, program) (escapement_leases_wanted{@}) - sum by (cell, program) (escapement_leases_held{@})", "{{program}} {{cell}}")],
           runbook="EscapementEventsOverdue"),
     Panel("Leases acquired and lost", "By program. Lost leases without a restart: the process stalls, or the store does.", "short",
           [("sum by (program) (increase(escapement_leases_acquired_total{@}[$__rate_interval]))", "acquired {{program}}"),

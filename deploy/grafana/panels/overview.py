@@ -47,8 +47,8 @@ DELIVERED = Row("Is everything delivered?", [
           [(rate("escapement_handler_deliveries_total"), "attempts"), (rate("escapement_handler_accepted_total"), "accepted"),
            (rate("escapement_handler_retries_total"), "to be retried")]),
     Panel("Share of events that fail", "Dead letters among the events that end. The objective allows 1 %.", "percentunit",
-          [("job:escapement_events_failed:ratio_rate5m{@job}", "{{job}} 5 min"),
-           ("job:escapement_events_failed:ratio_rate1h{@job}", "{{job}} 1 h")], runbook="EscapementDeliveryBurns"),
+          [("job:escapement_events_failed:ratio_rate5m{@job}", "{{job}} {{cell}} 5 min"),
+           ("job:escapement_events_failed:ratio_rate1h{@job}", "{{job}} {{cell}} 1 h")], runbook="EscapementDeliveryBurns"),
     Panel("Targets in trouble", "Endpoints whose circuit breaker is open or half open, counted once for each handler.", "short",
           [('sum by (transport) (escapement_handler_targets{@,state=~"open|half_open"})', "{{transport}}")],
           runbook="EscapementTargetDown"),
@@ -62,9 +62,9 @@ DELIVERED = Row("Is everything delivered?", [
 
 PROCESSES = Row("Are all processes there, and well?", [
     Panel("Processes", "Each process with its version. Ready: 1 while /readyz answers 200; a follower of the store is not ready.", "short",
-          [('min by (cluster, namespace, job, instance, pod, program) (escapement_ready{@})', ""),
-           ('max by (cluster, namespace, job, instance, pod, program, version, commit) (escapement_build_info{@})', "")],
-          "table", 12, columns={"cluster": "Cluster", "namespace": "Namespace", "job": "Job", "pod": "Pod", "instance": "Instance", "program": "Program", "version": "Version", "commit": "Commit",
+          [('min by (cluster, namespace, job, cell, instance, pod, program) (escapement_ready{@})', ""),
+           ('max by (cluster, namespace, job, cell, instance, pod, program, version, commit) (escapement_build_info{@})', "")],
+          "table", 12, columns={"cluster": "Cluster", "namespace": "Namespace", "job": "Job", "cell": "Cell", "pod": "Pod", "instance": "Instance", "program": "Program", "version": "Version", "commit": "Commit",
                                 "Value #A": "Ready"}),
     Panel("Processes that are gone", "Processes of each program that were there within the last hour, less those that are there now. Healthy: 0, "
           "except for an hour after a process has moved to another address.", "short",

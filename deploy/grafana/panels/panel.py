@@ -1,7 +1,7 @@
 """Row and Panel: the compact form in which the dashboards are written. make_dashboards.py turns them into Grafana's JSON.
 
-In an expression, {@} stands for the chosen clusters, namespaces, jobs, pods and instances, and {@job} without the pods and
-instances: for recorded series, which have none. A selector with other labels begins so: {@,state="open"}.
+In an expression, {@} stands for the chosen clusters, namespaces, jobs, cells, pods and instances, and {@job} without the pods and
+instances: for recorded series, which have none. The home cell has no label `cell`. A selector with other labels begins so: {@,state="open"}.
 """
 from dataclasses import dataclass, field
 

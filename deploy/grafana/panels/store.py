@@ -24,11 +24,11 @@ ROOM = Row("Is there room?", [
           width=6, top=1),
     Panel("Size of the data", "Live bytes on disk.", "bytes", [("max by (instance, pod) (escapement_store_live_bytes{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Rows by column family", "RocksDB's estimate. events and waiting: what is pending; done: what has ended within the retention.", "short",
-          [("max by (column_family) (escapement_store_rows{@})", "{{column_family}}")], width=6, log=True),
+          [("max by (cell, column_family) (escapement_store_rows{@})", "{{column_family}} {{cell}}")], width=6, log=True),
 ])
 
 REPLICAS = Row("Do the replicas agree?", [
-    Panel("Leader", "1 at the replica that leads. Exactly one should.", "short",
+    Panel("Leader", "1 at the replica that leads. In each cell exactly one should.", "short",
           [("max by (instance, pod) (escapement_store_leads{@})", "{{pod}} {{instance}}")], width=6, top=1, runbook="EscapementLeaderUnsteady"),
     Panel("Takeovers", "The term of the leader grows by one with each takeover.", "short",
           [("max by (instance, pod) (escapement_store_leader_epoch{@})", "{{pod}} {{instance}}")], width=6),
