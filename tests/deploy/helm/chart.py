@@ -119,6 +119,14 @@ KEDA = {
             "triggers": [{"type": "prometheus", "metadata": {"serverAddress": "http://prometheus", "query": "up", "threshold": "1"}}]}}]}
 # The operator makes the Secrets CLUSTER-app and CLUSTER-ca.
 CLOUD_NATIVE_PG = {"store": {"postgresql": {"existingSecret": "jobs-app", "urlKey": "uri", "caSecret": "jobs-ca", "caKey": "ca.crt"}}}
+# Two further cells, the second one with everything of its own.
+CELLS = {"backup": {"schedule": "@daily"}, "cells": [
+    {"number": 1, "store": {"postgresql": {"existingSecret": "database-1"}}},
+    {"number": 63, "weight": 0.5, "image": {"tag": "1.9.0"}, "config": {"emit_ahead": "7s"}, "drainSeconds": 9,
+     "pod": {"nodeSelector": {"zone": "b"}}, "backup": {"schedule": "@hourly", "keep": 2},
+     "store": {"replicas": 2, "postgresql": {"existingSecret": "database-63", "port": 6432}, "persistence": {"size": "5Gi"}},
+     "emitter": {"autoscaling": {"enabled": True}}, "tokenManager": {"resources": {"limits": {"memory": "3Gi"}}},
+     "handler": {"replicas": 5, "pod": {"nodeSelector": {"disk": "ssd"}}, "serviceAccount": {"create": True, "annotations": {"role": "x"}}}}]}
 # The example for a whole installation.
 EXAMPLE = CHART / "examples/production.yaml"
 PRODUCTION = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
@@ -160,6 +168,11 @@ CASES = {
     "OpenShift": (merged(REPLICATED, SECURE, OPENSHIFT), ()),
     "KEDA": (merged(REPLICATED, SECURE, KEDA), ()),
     "production": (PRODUCTION, MONITORING),
+    "cells": (merged(REPLICATED, {"insecure": True}, CELLS), ()),
+    "cells secure": (merged(REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, CERTIFICATES, CELLS), MONITORING),
+    "cells everything on": (
+        merged(REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, ON, CERTIFICATES, CELLS, {"image": {"digest": "sha256:" + "0a" * 32}},
+               {name: {"serviceAccount": {"create": True}} for name in SERVICES}), MONITORING),
     "CloudNativePG": (merged(REPLICATED, SECURE, CLOUD_NATIVE_PG), ()),
 }
 
@@ -221,6 +234,11 @@ def restore_spec(*volumes, s3=False, full="escapement"):
     raise AssertionError(f"docs/operations/backup.md has no pod that restores with {volumes}" + " from S3" * s3)
 
 
+def without_hash(job):
+    """The name of a Job without its end, which changes with the template."""
+    return re.sub(r"-[0-9a-f]{8}$", "", job["metadata"]["name"])
+
+
 def pods_of(objects):
     """(name, template or pod) of all that runs."""
     for each in objects:
@@ -228,5 +246,7 @@ def pods_of(objects):
             yield each["metadata"]["name"], each["spec"]["template"]
         elif each["kind"] == "CronJob":
             yield each["metadata"]["name"], each["spec"]["jobTemplate"]["spec"]["template"]
+        elif each["kind"] == "Job":
+            yield without_hash(each), each["spec"]["template"]
         elif each["kind"] == "Pod":
             yield each["metadata"]["name"], each

@@ -142,7 +142,7 @@ class DocsTest(unittest.TestCase):
 
     def test_each_recipe_renders_over_the_values(self):
         recipes = [block for block in blocks("yaml") if block.startswith("# ")]
-        self.assertEqual(len(recipes), 6)
+        self.assertEqual(len(recipes), 7)
         plain = chart.render(chart.PRODUCTION, release="escapement")
         for block in recipes:
             with self.subTest(block.splitlines()[0]):

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import uuid
 
-from chart import NAMESPACE, ROOT
+from chart import NAMESPACE, ROOT, without_hash
 
 sys.path.insert(0, str(ROOT / "tests/clients"))
 from processes import addresses, await_true  # noqa: E402
@@ -219,8 +219,17 @@ class Cluster:
             for number in range(owner["spec"]["replicas"]):
                 self.make(owner, number).start()
         for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if kind == "readinessProbe":
+                self.run_jobs()  # the services of a further cell wait for its Job
             for pod in self.pods:
                 pod.await_probe(kind)
+
+    def run_jobs(self):
+        """Runs the pod of each Job until it succeeds."""
+        for each in self.objects:
+            if each["kind"] == "Job":
+                pod = Pod(self, without_hash(each), each["spec"]["template"], [], each)
+                await_true(f"the end of {pod.name}", lambda pod=pod: self.run_pod(pod)[1] is None, DEADLINE)
 
     def replace(self, pod):
         """An upgrade of one pod: of a StatefulSet the old one ends first, of a Deployment the new one is ready first."""
@@ -247,9 +256,9 @@ class Cluster:
         hooks.sort(key=lambda each: int(each["metadata"]["annotations"]["helm.sh/hook-weight"]))
         return {each["metadata"]["name"]: Pod(self, each["metadata"]["name"], each, [], each) for each in hooks}
 
-    def backup_pod(self):
-        """The pod that the CronJob makes at its time."""
-        job = next(each for each in self.objects if each["kind"] == "CronJob")
+    def backup_pod(self, of=""):
+        """The pod that the CronJob makes at its time; `of` ends the name of a further cell's."""
+        job = next(each for each in self.objects if each["kind"] == "CronJob" and each["metadata"]["name"].endswith(f"-backup{of}"))
         return Pod(self, job["metadata"]["name"], job["spec"]["jobTemplate"]["spec"]["template"], [], job)
 
     def run_to_end(self, pod):

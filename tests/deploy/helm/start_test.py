@@ -1,10 +1,11 @@
 """Starts every program from the rendered manifests, asks the probes, and runs the pods of `helm test`.
 
-Usage: start_test.py flags|standalone|standalone_secure|replicated|replicated_secure
+Usage: start_test.py flags|standalone|standalone_secure|replicated|replicated_secure|replicated_secure_cells
     flags: each program reads its arguments, environment and config file, for each set of values, and ends.
 """
 import base64
 import concurrent.futures
+import copy
 import datetime
 import http.client
 import http.server
@@ -35,6 +36,10 @@ VALUES = {
     "standalone_secure": merged(SECURE, KEYS, {"test": {"target": ""}, "config": {"delivery_allowed_addresses": "192.0.2.0/24"}}),
     "replicated": merged(REPLICATED, {"insecure": True, "store": {"replicas": 2}, "config": {"log_storage_replicated": True}}),
     "replicated_secure": merged(REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, CERTIFICATES, KEYS),
+    "replicated_secure_cells": merged(
+        REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, CERTIFICATES, KEYS, {"store": {"replicas": 2}},
+        {name: {"replicas": 1} for name in chart.SERVICES},
+        {"cells": [{"number": 7, "weight": 2, "store": {"postgresql": {"existingSecret": "database-7"}}}]}),
 }
 # Seconds by which an occurrence may be late while pods are replaced. A handover takes a tenth of a second; the bound leaves
 # room for a loaded machine, and is less than the 3 s of silence plus 5 s of leases without a handover.
@@ -269,9 +274,30 @@ def check_restart(cluster):
     escctl(cluster, "schedule", "get", "kept")
 
 
-def check_backup(cluster):
+def call_as_job(cluster, *words):
+    """Runs escctl with the options of the Job that creates a cell."""
+    job = next(each for each in cluster.objects if each["kind"] == "Job")
+    spec = copy.deepcopy(job["spec"]["template"]["spec"]) | {"initContainers": []}
+    container = spec["containers"][0]
+    container["args"] = [word for word in container["args"] if word.startswith(("--server=", "--tls-"))] + list(words)
+    return cluster.run_to_end(Pod(cluster, "call", {"metadata": {}, "spec": spec}, [], None))[container["name"]]
+
+
+def check_cells(cluster, receiver):
+    """The Job has created the cell and may run again. A tenant of the cell gets its events, and the cell has a backup of its own."""
+    cluster.run_jobs()
+    cell = json.loads(call_as_job(cluster, "cell", "get", "7", "-o", "json"))
+    assert cell["weight"] == 2, cell
+    call_as_job(cluster, "tenant", "create", "far", "--cell", "7")
+    call_as_job(cluster, "schedule", "create", "pulse", "--tenant=far", "--every=1s", f"--http={receiver.url}/far")
+    await_true("an event of cell 7", lambda: receiver.to("/far"), DEADLINE)
+    await_true("a leader and a follower in each cell", lambda: call_as_job(cluster, "cell", "status").count("1 of 1 follow") == 2, DEADLINE)
+    check_backup(cluster, "-cell-7")
+
+
+def check_backup(cluster, of=""):
     """The CronJob's pod writes a whole backup, and keeps as many as it should."""
-    pod = cluster.backup_pod()
+    pod = cluster.backup_pod(of)
     folder = pod.path_of("backups")
     older, foreign = folder / "escapement-20200101T000000Z.snapshot", folder / "notes"
     older.touch()
@@ -357,6 +383,7 @@ def main(mode):
         if "replicated" in mode:
             running.append(postgres := Postgres())
             known["database"] = {"url": postgres.url}
+            known["database-7"] = {"url": postgres.with_database("cell_7")}
         cluster = Cluster(objects, known, folder)
         running.append(cluster)
         if "secure" in mode:
@@ -374,6 +401,8 @@ def main(mode):
             check_restore(cluster)
         elif mode == "standalone_secure":
             check_bucket(cluster, s3)
+        elif mode == "replicated_secure_cells":
+            check_cells(cluster, receiver)
         else:
             check_backup(cluster)
         stop_all(cluster)
@@ -387,6 +416,7 @@ def check_flags():
     tls = certificates(folder, ["escapement-service"], [])
     known = own_secrets(folder) | {"kafka": {}, "certificates": tls}
     known["database"] = {"url": "postgresql://host/database", "ca.crt": tls["ca.crt"]}
+    known |= {f"database-{cell['number']}": known["database"] for cell in chart.CELLS["cells"]}
     known |= {"jobs-app": {"uri": "postgresql://app:secret@jobs-rw.jobs:5432/app"}, "jobs-ca": {"ca.crt": tls["ca.crt"]}}
     known |= {f"escapement-{name}": known[name] for name in ("first-key", "secret-keys", "database")}
     known |= {f"{name}-tls": tls for name in ("it-escapement", "x")}

@@ -21,6 +21,7 @@ const schemas = {
   'apps/v1 StatefulSet': `${CORE}AppsV1StatefulSet`,
   'autoscaling/v2 HorizontalPodAutoscaler': `${CORE}AutoscalingV2HorizontalPodAutoscaler`,
   'batch/v1 CronJob': `${CORE}BatchV1CronJob`,
+  'batch/v1 Job': `${CORE}BatchV1Job`,
   'networking.k8s.io/v1 Ingress': `${CORE}NetworkingV1Ingress`,
   'networking.k8s.io/v1 NetworkPolicy': `${CORE}NetworkingV1NetworkPolicy`,
   'policy/v1 PodDisruptionBudget': `${CORE}PolicyV1PodDisruptionBudget`,

@@ -22,6 +22,7 @@ OPEN = {"affinity", "behavior", "containerSecurityContext", "dnsConfig", "securi
 
 
 def resolved(schema):
+    schema = schema.get("allOf", [schema])[0]  # the others say what is required
     return SCHEMA["definitions"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
 
 
@@ -69,7 +70,7 @@ class ValuesTest(unittest.TestCase):
             self.assertEqual(kind["type"], kinds[fields[name]], name)
         set_by_the_chart = set(fields) - set(config)
         self.assertEqual(set_by_the_chart, {
-            "advertise", "bootstrap_key_file", "data_dir", "drain_timeout", "http_listen", "insecure", "instance", "instance_file",
+            "advertise", "bootstrap_key_file", "cell", "data_dir", "drain_timeout", "http_listen", "insecure", "instance", "instance_file",
             "jwt_issuers", "listen", "peer_ca", "port_file", "replicate_through", "require_credentials", "secret_keys_file", "store",
             "store_id", "tls_cert", "tls_key", "tls_service_ca"})
 

@@ -1,6 +1,7 @@
-{{/* Options with which escctl calls the public API from a pod. Files are where the pods of the API have them. */}}
+{{/* Options with which escctl calls the public API from a pod, or a further cell's store. Files are where the pods of the API have
+them. */}}
 {{- define "escapement.escctlOptions" -}}
-- --server={{ include "escapement.fullname" . }}.{{ .Release.Namespace }}.svc:7410
+- --server={{ if .cell }}{{ include "escapement.cellAddress" . }}{{ else }}{{ include "escapement.fullname" . }}.{{ .Release.Namespace }}.svc:7410{{ end }}
 {{- if include "escapement.tls" . }}
 - --tls-ca=/etc/escapement/tls/ca.crt
 - --tls-cert=/etc/escapement/tls/tls.crt
@@ -18,7 +19,7 @@
 
 {{/* The Secrets that the options name, as escapement.secretVolumes lists them. */}}
 {{- define "escapement.escctlVolumes" -}}
-{{- $front := dict "name" (include "escapement.front" .) "key" (include "escapement.front" .) }}
+{{- $front := dict "program" (include "escapement.front" .) }}
 {{- $used := ternary "tls" "bootstrap" (eq (include "escapement.tls" .) "true") }}
 {{- $volumes := list }}
 {{- range include "escapement.secretVolumes" (dict "root" . "component" $front) | fromJsonArray }}
@@ -28,12 +29,12 @@
 {{- end -}}
 
 {{/* The template of a pod that runs escctl. Arguments: root, component (name, and key in the values), steps (one container after
-the other: name, args), resources. If they are needed: name and annotations of the pod, env, and claim (of the volume with
-backups). */}}
+the other: name, args), resources. If they are needed: name and annotations of the pod, env, claim (of the volume with backups), and
+restart (its policy). */}}
 {{- define "escapement.escctlPod" -}}
 {{- $root := .root }}
 {{- $all := . }}
-{{- $pod := include "escapement.podSettings" (dict "root" $root "own" (index $root.Values .component.key).pod) | fromJson }}
+{{- $pod := include "escapement.podSettings" (dict "root" $root "own" (default dict (index $root.Values .component.key)).pod) | fromJson }}
 {{- $secrets := include "escapement.escctlVolumes" $root | fromJsonArray }}
 {{- $mounts := list }}
 {{- if .claim }}
@@ -54,7 +55,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  restartPolicy: Never
+  restartPolicy: {{ default "Never" .restart }}
   {{- include "escapement.podPlace" (dict "root" $root "component" .component "pod" $pod) | nindent 2 }}
   {{- if $last }}
   initContainers:
@@ -102,10 +103,11 @@ spec:
 {{/* The pods that run escctl, as a JSON list of names: others let them in. */}}
 {{- define "escapement.escctlPods" -}}
 {{- $pods := list -}}
-{{- if .Values.backup.schedule }}{{ $pods = append $pods "backup" }}{{ end -}}
-{{- if include "escapement.escctlMayCall" . -}}
+{{- if .Values.backup.schedule }}{{ $pods = append $pods (printf "backup%s" (include "escapement.suffix" .)) }}{{ end -}}
+{{- if and (not .cell) (include "escapement.escctlMayCall" .) -}}
 {{- $pods = append $pods "test" -}}
 {{- if eq .Values.mode "replicated" }}{{ $pods = append $pods "failover-test" }}{{ end -}}
+{{- range .Values.cells }}{{ $pods = append $pods (printf "create-cell-%d" (int .number)) }}{{ end -}}
 {{- end -}}
 {{- toJson $pods -}}
 {{- end -}}
@@ -114,7 +116,7 @@ spec:
 {{- define "escapement.backupPlace" -}}
 {{- $s3 := default dict .Values.backup.s3 -}}
 {{- if $s3.bucket -}}
-{{- printf "s3://%s/%s" $s3.bucket (default (printf "%s/%s" .Release.Namespace (include "escapement.fullname" .)) $s3.prefix) -}}
+{{- printf "s3://%s/%s" $s3.bucket (default (printf "%s/%s" .Release.Namespace (include "escapement.configName" .)) $s3.prefix) -}}
 {{- else -}}
 /var/backups/escapement
 {{- end -}}

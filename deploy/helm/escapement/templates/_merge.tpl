@@ -52,7 +52,7 @@ Lists whose members all have a name are merged by it. Everything else is replace
 {{/* The objects that a template renders, with what `merge` says of them. Arguments: root, of (the template's name). */}}
 {{- define "escapement.objects" -}}
 {{- $root := .root -}}
-{{- $text := include .of $root -}}
+{{- $text := include "escapement.rendered" . -}}
 {{- if not $root.Values.merge -}}
 {{- $text -}}
 {{- else -}}
@@ -67,10 +67,12 @@ Lists whose members all have a name are merged by it. Everything else is replace
 {{- end -}}
 {{- end -}}
 
-{{/* How `merge` calls an object: its kind, and what its name has behind the prefix of all names. Arguments: root, object. */}}
+{{/* How `merge` calls an object: its kind, and what its name has behind the prefix of all names, without the hash of
+a Job. Arguments: root, object. */}}
 {{- define "escapement.objectKey" -}}
 {{- $full := include "escapement.fullname" .root -}}
 {{- $name := .object.metadata.name -}}
+{{- if eq .object.kind "Job" -}}{{- $name = regexReplaceAll "-[0-9a-f]{8}$" $name "" -}}{{- end -}}
 {{- if eq $name $full -}}
 {{- .object.kind -}}
 {{- else -}}

@@ -22,7 +22,7 @@ have dots, and begin with a digit; the name of a Service must not. */}}
 {{/* The account of a kind of pods: its own one, or that of all. Arguments: root, component. */}}
 {{- define "escapement.serviceAccountName" -}}
 {{- $all := .root.Values.serviceAccount -}}
-{{- $own := dig .component.key "serviceAccount" dict .root.Values.AsMap -}}
+{{- $own := default dict (default dict (index .root.Values .component.key)).serviceAccount -}}
 {{- $full := include "escapement.fullname" .root -}}
 {{- if $own.create -}}
 {{- default (printf "%s-%s" $full .component.name) $own.name -}}
@@ -76,20 +76,27 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | include 
 {{- end -}}
 {{- end -}}
 
-{{/* The kinds of pods of both modes, as JSON: name in objects, key in the values, ports. */}}
+{{/* The kinds of pods of both modes, as JSON: program, key in the values, ports. */}}
 {{- define "escapement.allComponents" -}}
-[{"name":"standalone","key":"standalone","grpc":7410,"http":7411},
-{"name":"store","key":"store","grpc":7400,"http":7401},
-{"name":"master","key":"master","grpc":7410,"http":7411},
-{"name":"emitter","key":"emitter","grpc":7420,"http":7421},
-{"name":"handler","key":"handler","grpc":7430,"http":7431},
-{"name":"token-manager","key":"tokenManager","grpc":7440,"http":7441}]
+[{"program":"standalone","key":"standalone","grpc":7410,"http":7411},
+{"program":"store","key":"store","grpc":7400,"http":7401},
+{"program":"master","key":"master","grpc":7410,"http":7411},
+{"program":"emitter","key":"emitter","grpc":7420,"http":7421},
+{"program":"handler","key":"handler","grpc":7430,"http":7431},
+{"program":"token-manager","key":"tokenManager","grpc":7440,"http":7441}]
 {{- end -}}
 
-{{/* The kinds of pods of this mode. */}}
+{{/* The kinds of pods of this mode and cell, also with their name in objects. Masters are in the home cell alone. */}}
 {{- define "escapement.components" -}}
-{{- $all := include "escapement.allComponents" . | fromJsonArray -}}
-{{- ternary (first $all | list) (rest $all) (eq .Values.mode "standalone") | toJson -}}
+{{- $root := . -}}
+{{- $components := list -}}
+{{- range include "escapement.allComponents" . | fromJsonArray -}}
+{{- $ofMode := eq (eq .program "standalone") (eq $root.Values.mode "standalone") -}}
+{{- if and $ofMode (not (and $root.cell (eq .program "master"))) -}}
+{{- $components = append $components (set . "name" (printf "%s%s" .program (include "escapement.suffix" $root))) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $components -}}
 {{- end -}}
 
 {{/* The kind of pods that serves the public API. */}}
@@ -103,14 +110,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | include 
 {{- end -}}
 
 {{- define "escapement.storesService" -}}
-{{ include "escapement.fullname" . }}-stores
+{{ include "escapement.fullname" . }}-stores{{ include "escapement.suffix" . }}
 {{- end -}}
 
 {{/* Hosts of all stores, as a JSON list. */}}
 {{- define "escapement.storeHosts" -}}
 {{- $hosts := list -}}
 {{- range $i := until (int .Values.store.replicas) -}}
-{{- $pod := printf "%s-store-%d" (include "escapement.fullname" $) $i -}}
+{{- $pod := printf "%s-store%s-%d" (include "escapement.fullname" $) (include "escapement.suffix" $) $i -}}
 {{- $hosts = append $hosts (printf "%s.%s.%s.svc" $pod (include "escapement.storesService" $) $.Release.Namespace) -}}
 {{- end -}}
 {{- toJson $hosts -}}

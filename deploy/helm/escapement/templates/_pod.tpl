@@ -4,8 +4,8 @@
 {{- $root := .root -}}
 {{- $v := .root.Values -}}
 {{- $c := .component -}}
-{{- $front := or (eq $c.name "master") (eq $c.name "standalone") -}}
-{{- $keeps := or (eq $c.name "store") (eq $c.name "standalone") -}}
+{{- $front := or (eq $c.program "master") (eq $c.program "standalone") -}}
+{{- $keeps := or (eq $c.program "store") (eq $c.program "standalone") -}}
 metadata:
   labels:
     {{- include "escapement.podLabels" (dict "root" $root "component" $c.name "labels" $pod.labels) | nindent 4 }}
@@ -25,10 +25,10 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
-    - name: {{ $c.name }}
+    - name: {{ $c.program }}
       image: {{ include "escapement.image" $root }}
       imagePullPolicy: {{ $v.image.pullPolicy }}
-      command: [/usr/bin/escapement-{{ $c.name }}]
+      command: [/usr/bin/escapement-{{ $c.program }}]
       args:
         {{- include "escapement.args" . | nindent 8 }}
       {{- $env := include "escapement.env" . | fromYamlArray }}
@@ -82,7 +82,7 @@ spec:
     {{- end }}
   volumes:
     - name: config
-      configMap: {name: {{ include "escapement.fullname" $root | quote }}}
+      configMap: {name: {{ include "escapement.configName" $root | quote }}}
     {{- if $keeps }}
     {{- with (index $v $c.key).persistence }}
     {{- if not .enabled }}
@@ -108,7 +108,7 @@ spec:
     {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
     - maxSkew: 1
       topologyKey: {{ . }}
-      whenUnsatisfiable: {{ ternary $v.topologySpread.storesOverNodes $v.topologySpread.whenUnsatisfiable (and (eq $c.name "store") (eq . "kubernetes.io/hostname")) }}
+      whenUnsatisfiable: {{ ternary $v.topologySpread.storesOverNodes $v.topologySpread.whenUnsatisfiable (and (eq $c.program "store") (eq . "kubernetes.io/hostname")) }}
       # A node that may not run the pod does not count as one without it.
       nodeTaintsPolicy: Honor
       labelSelector:
@@ -150,7 +150,7 @@ imagePullSecrets:
 is needed. */}}
 {{- define "escapement.secretVolumes" -}}
 {{- $v := .root.Values -}}
-{{- $name := .component.name -}}
+{{- $name := .component.program -}}
 {{- $volumes := list -}}
 {{- if include "escapement.tls" .root -}}
 {{- $volumes = append $volumes (dict "name" "tls" "secret" (include "escapement.tlsSecret" .root)) -}}

@@ -29,7 +29,7 @@ jwt_issuers.yaml: |
 {{/* Arguments of a program. Arguments: root, component. */}}
 {{- define "escapement.args" -}}
 {{- $v := .root.Values -}}
-{{- $name := .component.name -}}
+{{- $name := .component.program -}}
 - --config=/etc/escapement/config/escapement.yaml
 - --listen={{ $v.listenAddress }}:{{ .component.grpc }}
 - --http_listen={{ $v.listenAddress }}:{{ .component.http }}
@@ -40,6 +40,9 @@ jwt_issuers.yaml: |
 - --store={{ include "escapement.storeAddresses" .root }}
 {{- end }}
 {{- if eq $name "store" }}
+{{- with .root.cell }}
+- --cell={{ . }}
+{{- end }}
 - --store_id=$(POD_NAME)
 - --advertise=$(POD_NAME).{{ include "escapement.storesService" .root }}.{{ .root.Release.Namespace }}.svc:7400
 {{- end }}
@@ -57,7 +60,7 @@ jwt_issuers.yaml: |
 
 {{/* Environment of a program, as YAML. Arguments: root, component. libpq takes its variables where the URL says nothing. */}}
 {{- define "escapement.env" -}}
-{{- if eq .component.name "store" -}}
+{{- if eq .component.program "store" -}}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 - name: ESCAPEMENT_REPLICATE_THROUGH
@@ -81,18 +84,18 @@ startupProbe:
   httpGet: {path: /healthz, port: {{ $scheme }}, scheme: {{ upper $scheme }}}
   periodSeconds: 2
   timeoutSeconds: 5
-  failureThreshold: {{ ternary 900 60 (has .component.name (list "store" "standalone")) }}
+  failureThreshold: {{ ternary 900 60 (has .component.program (list "store" "standalone")) }}
 # True of a process that follows, or waits for its store or for PostgreSQL: a restart would not help it.
 livenessProbe:
   httpGet: {path: /healthz, port: {{ $scheme }}, scheme: {{ upper $scheme }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
-{{- if eq .component.name "store" }}
+{{- if eq .component.program "store" }}
 # True of the leader, and of a follower that could lead at once. So an upgrade restarts the next store when this one can take over.
 {{- end }}
 readinessProbe:
-  httpGet: {path: {{ ternary "/replicaz" "/readyz" (eq .component.name "store") }}, port: {{ $scheme }}, scheme: {{ upper $scheme }}}
+  httpGet: {path: {{ ternary "/replicaz" "/readyz" (eq .component.program "store") }}, port: {{ $scheme }}, scheme: {{ upper $scheme }}}
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 3
