@@ -57,8 +57,8 @@ class TokenMint {
   ~TokenMint();
 
   std::string Handle(const TokenName& token) const;
-  // nullopt unless the handle was made with this key, in whatever cell; `cell`, unless null, gets its
-  // number. The comparison takes constant time.
+  // nullopt unless the handle was made with this key, in whatever cell; `cell`, unless null, gets
+  // its number. The comparison takes constant time.
   std::optional<TokenName> Read(absl::string_view handle, uint32_t* cell = nullptr) const;
 
   // HMAC-SHA-256 of `message` under the key, 32 bytes. The result for a label is a key for another
