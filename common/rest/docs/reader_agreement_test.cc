@@ -12,6 +12,7 @@
 #include "common/rest/route_table.h"
 #include "escapement/v1/audit_service.pb.h"
 #include "escapement/v1/calendar_service.pb.h"
+#include "escapement/v1/cell_service.pb.h"
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
@@ -47,6 +48,7 @@ const RouteTable& Routes() {
   v1::GetOperationRequest::descriptor();
   v1::GetCalendarRequest::descriptor();
   v1::GetSubscriptionRequest::descriptor();
+  v1::GetCellRequest::descriptor();
   static const RouteTable table = *RouteTable::Build(
       *google::protobuf::DescriptorPool::generated_pool(),
       {"escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
@@ -54,7 +56,8 @@ const RouteTable& Routes() {
        "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService",
        "escapement.v1.TargetService", "escapement.v1.DeadLetterService",
        "escapement.v1.OperationService", "escapement.v1.CalendarService",
-       "escapement.v1.StatisticsService", "escapement.v1.NotificationService"});
+       "escapement.v1.StatisticsService", "escapement.v1.NotificationService",
+       "escapement.v1.CellService"});
   return table;
 }
 
