@@ -165,7 +165,7 @@ TEST_F(ResourceWalk, FormerEtagIsRefusedByEachRpcWithOne) {
                                              {"events/none", "events/again"}}));
     Message* const owner = OwnerOfEtag(*request);
     if (owner == nullptr) continue;
-    if (method->name() == "UpdateCell") continue;  // of no tenant; door_cases.cc has its etag
+    if (method->name() == "UpdateCell") continue;  // door_cases.cc has its etag
     SCOPED_TRACE(method->name());
     std::string name;
     const std::string resource = MethodAccess::Of(*method)->ResourceOf(*request);
@@ -199,7 +199,7 @@ TEST_F(ResourceWalk, ConditionalGetIsAnsweredUnlessAllIsTheSame) {
     if (method->output_type()->FindFieldByName("etag") == nullptr) continue;
     const rest::RestRoute* route = SecuredStandalone::RouteOf(method->name());
     if (route == nullptr || route->http_method != "GET") continue;
-    if (method->name() == "GetCell") continue;  // of no tenant
+    if (method->name() == "GetCell") continue;
     ASSERT_TRUE(Kinds().contains(method->name().substr(3))) << method->name();
   }
   for (const auto& each : Kinds()) {
