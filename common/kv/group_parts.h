@@ -5,6 +5,7 @@
 #ifndef COMMON_KV_GROUP_PARTS_H_
 #define COMMON_KV_GROUP_PARTS_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -27,6 +28,12 @@ inline Condition ValueIs(ColumnFamily cf, std::string key, std::string value, Co
           .kind = Condition::Kind::kValueEquals,
           .value = std::move(value),
           .since = since};
+}
+
+// As it was read: it has this value, or, without one, it is absent.
+inline Condition Unchanged(ColumnFamily cf, std::string key, std::optional<std::string> value) {
+  if (!value.has_value()) return Absent(cf, std::move(key));
+  return ValueIs(cf, std::move(key), *std::move(value));
 }
 
 inline Mutation Put(ColumnFamily cf, std::string key, std::string value) {

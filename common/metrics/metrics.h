@@ -69,7 +69,7 @@ std::vector<double> LatencyBuckets();
 class Metrics {
  public:
   Metrics();
-  // Those of `whole`, whose children get `labels` as well when they are made through this object.
+  // The metrics of `whole`. What is made through this object also gets `labels`.
   Metrics(const Metrics& whole, MetricLabels labels);
   ~Metrics();
   Metrics(const Metrics&) = delete;

@@ -8,9 +8,13 @@
 #ifndef COMMON_RUNTIME_RUNTIME_H_
 #define COMMON_RUNTIME_RUNTIME_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
@@ -18,6 +22,14 @@
 namespace escapement {
 
 using Closure = absl::AnyInvocable<void()>;
+
+// A function that runs `done` when it is called for the n-th time, on the thread of that call.
+inline std::function<void()> AtCall(size_t n, Closure done) {
+  return [left = std::make_shared<std::atomic<size_t>>(n),
+          done = std::make_shared<Closure>(std::move(done))] {
+    if (left->fetch_sub(1) == 1) (*done)();
+  };
+}
 
 class Perturbations;  // perturb.h
 

@@ -39,6 +39,10 @@ std::string CellSuffix(const std::string& name) {
 
 }  // namespace
 
+std::string ServiceOf(const std::string& process) {
+  return process.substr(0, process.find_first_of(".@"));
+}
+
 Platform::Platform(Options options) : options_(std::move(options)) {}
 Platform::~Platform() = default;
 
@@ -58,7 +62,7 @@ void Platform::Signal(const std::string& service, int signal) {
 
 absl::Status Platform::Restart(const std::string& name) {
   Served& served = services_[name];
-  const std::string service = name.substr(0, name.find_first_of(".@"));
+  const std::string service = ServiceOf(name);
   std::vector<std::string> arguments = {absl::StrCat("--listen=", served.grpc),
                                         absl::StrCat("--http_listen=", served.http)};
   if (service == "store" || service == "standalone") {
@@ -106,8 +110,8 @@ absl::Status Platform::Restart(const std::string& name) {
 std::string Platform::StoreAddresses(const std::string& of) const {
   std::vector<std::string> addresses;
   for (const auto& [name, served] : services_) {
-    const bool store = name.substr(0, name.find_first_of(".@")) == "store";
-    if (store && CellSuffix(name) == CellSuffix(of)) addresses.push_back(served.grpc);
+    if (ServiceOf(name) == "store" && CellSuffix(name) == CellSuffix(of))
+      addresses.push_back(served.grpc);
   }
   return absl::StrJoin(addresses, ",");
 }

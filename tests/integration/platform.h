@@ -31,6 +31,9 @@
 
 namespace escapement::integration {
 
+// Of a process "store.2" or "handler@1": "store", "handler".
+std::string ServiceOf(const std::string& process);
+
 class Platform {
  public:
   struct Options {
@@ -94,7 +97,7 @@ class Platform {
     std::unique_ptr<ChildProcess> process;
   };
 
-  // Those of the store of the process's cell.
+  // The addresses of the store of the process's cell.
   std::string StoreAddresses(const std::string& name) const;
   // OK if /readyz answers 200.
   absl::Status Readyz(const std::string& service) const;

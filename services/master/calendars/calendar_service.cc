@@ -120,9 +120,7 @@ RecordDecision BeginDecision(MasterContext& context, const CalendarPlan& plan,
                              const std::optional<std::string>& mark) {
   RecordDecision decision;
   const std::string key = CalendarMarkKey(plan.name.tenant);
-  decision.group.conditions.push_back(mark.has_value()
-                                          ? kv::ValueIs(ColumnFamily::kPolicies, key, *mark)
-                                          : kv::Absent(ColumnFamily::kPolicies, key));
+  decision.group.conditions.push_back(kv::Unchanged(ColumnFamily::kPolicies, key, mark));
   decision.refusals.push_back(absl::OkStatus());
   decision.group.mutations.push_back(
       kv::Put(ColumnFamily::kPolicies, key, std::string(context.NewUid().bytes())));
@@ -164,7 +162,8 @@ RecordChange ChangeOfCalendar(
                       .mark = std::move(mark)};
   change.validate_only = validate_only;
   auto make = std::make_shared<decltype(make_plan)>(std::move(make_plan));
-  change.read_more = [&context, plan, make](absl::AnyInvocable<void(absl::Status)> done) {
+  change.read_more = [&context, plan, make](const std::optional<std::string>& /*mark_bytes*/,
+                                            absl::AnyInvocable<void(absl::Status)> done) {
     *plan = CalendarPlan{.name = plan->name};
     ReadCalendars(context, plan->name.tenant,
                   [plan, make, done = std::move(done)](absl::StatusOr<Calendars> read) mutable {

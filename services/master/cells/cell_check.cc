@@ -1,16 +1,16 @@
-#include "services/master/cells/cell_check.h"
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/group_parts.h"
 #include "common/kv/layout.h"
 #include "common/status/errors.h"
 #include "common/tokens/token_batch.h"
 #include "services/master/base/errors.h"
 #include "services/master/cells/cell_directory.h"
+#include "services/master/cells/cell_service.h"
 
 namespace escapement::master {
 namespace {
@@ -112,11 +112,9 @@ class CellStoreCheck : public std::enable_shared_from_this<CellStoreCheck> {
   void PutKey() {
     kv::Commit commit;
     kv::Group& group = commit.groups.emplace_back();
-    group.conditions.push_back({.cf = kv::ColumnFamily::kMeta,
-                                .key = std::string(kTokenKeyKey),
-                                .kind = kv::Condition::Kind::kAbsent});
+    group.conditions.push_back(kv::Absent(kv::ColumnFamily::kMeta, std::string(kTokenKeyKey)));
     group.mutations.push_back(
-        {.cf = kv::ColumnFamily::kMeta, .key = std::string(kTokenKeyKey), .value = home_key_});
+        kv::Put(kv::ColumnFamily::kMeta, std::string(kTokenKeyKey), home_key_));
     client_->CommitAsync(std::move(commit), home_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
                            if (!result.ok()) return self->End(StoreFailed(result.status()));

@@ -5,16 +5,14 @@
 #include <string>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/kv/group_parts.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"
 #include "services/master/base/errors.h"
-#include "services/master/cells/cell_check.h"
-#include "services/master/cells/cell_status.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
@@ -76,11 +74,7 @@ RecordDecision StoreCell(uint32_t cell, const CellRecord& current,
                          const std::optional<std::string>& bytes, CellRecord next, absl::Time now) {
   RecordDecision decision;
   const std::string key = CellKey(cell);
-  decision.group.conditions.push_back(
-      {.cf = kv::ColumnFamily::kMeta,
-       .key = key,
-       .kind = bytes.has_value() ? kv::Condition::Kind::kValueEquals : kv::Condition::Kind::kAbsent,
-       .value = bytes.value_or("")});
+  decision.group.conditions.push_back(kv::Unchanged(kv::ColumnFamily::kMeta, key, bytes));
   decision.version_before = current.version();
   next.set_cell(cell);
   next.set_store_address(current.store_address());
@@ -88,7 +82,7 @@ RecordDecision StoreCell(uint32_t cell, const CellRecord& current,
   next.set_create_time_micros(current.version() > 0 ? current.create_time_micros() : ToMicros(now));
   next.set_update_time_micros(ToMicros(now));
   decision.group.mutations.push_back(
-      {.cf = kv::ColumnFamily::kMeta, .key = key, .value = next.SerializeAsString()});
+      kv::Put(kv::ColumnFamily::kMeta, key, next.SerializeAsString()));
   decision.response = std::make_unique<v1::Cell>(ShowRecord(next));
   return decision;
 }
@@ -149,17 +143,11 @@ void CellService::CreateCell(v1::CreateCellRequest request, Done<v1::Cell> done)
                                      request.validate_only());
   auto opened = std::make_shared<OpenedStore>(*std::move(store));
   change.read_more = [this, cell = *cell, opened, adopt = !request.validate_only()](
+                         const std::optional<std::string>& bytes,
                          absl::AnyInvocable<void(absl::Status)> read) {
-    context_.client.MultiGet(
-        {{kv::ColumnFamily::kMeta, CellKey(cell)}}, context_.executor,
-        [this, cell, opened, adopt,
-         read = std::move(read)](absl::StatusOr<kv::GetResult> result) mutable {
-          if (!result.ok()) return read(StoreFailed(result.status()));
-          // The store is checked once, and only if there is no such cell yet.
-          if (result->values[0].has_value() || opened->store == nullptr)
-            return read(absl::OkStatus());
-          CheckCellStore(context_, std::move(*opened), cell, adopt, std::move(read));
-        });
+    // The store is checked once, and only if there is no such cell yet.
+    if (bytes.has_value() || opened->store == nullptr) return read(absl::OkStatus());
+    CheckCellStore(context_, std::move(*opened), cell, adopt, std::move(read));
   };
   change.decide = [cell = *cell, draft](const std::optional<std::string>& bytes,
                                         absl::Time now) -> absl::StatusOr<RecordDecision> {

@@ -1,4 +1,5 @@
-// CellService: which cells there are, and how they are.
+// CellService: which cells there are, and how they are. CheckCellStore: whether a store can be a
+// cell of the installation. ReadCellStatus: how a cell is, from its rows.
 //
 // Threads: as master_apis.h.
 
@@ -11,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "escapement/v1/cell_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
@@ -26,6 +30,19 @@ struct ReachedCell {
   std::vector<std::string> tenants = {};
   std::string problem = {};  // why it is not served; empty: it is
 };
+
+// The store must answer, be that of this cell, have the home cell's layout otherwise, and have no
+// key of tokens, or the home cell's. `adopt`: gives it that key, if it has none. So a store that
+// was adopted once cannot become a cell of another installation.
+//
+// `home` is the context of the home cell. `done` runs on its executor. Errors as of CreateCell.
+void CheckCellStore(MasterContext& home, OpenedStore store, uint32_t cell, bool adopt,
+                    absl::AnyInvocable<void(absl::Status)> done);
+
+// `cell.context` is set and the cell is served. Sets all but name, serving and problem. `done` runs
+// on the executor of the cell's context.
+void ReadCellStatus(ReachedCell cell,
+                    absl::AnyInvocable<void(absl::StatusOr<v1::CellStatus>)> done);
 
 class CellService {
  public:

@@ -1,5 +1,3 @@
-#include "services/master/cells/cell_status.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -14,6 +12,7 @@
 #include "escapement/storage/v1/statistics_records.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/cells/cell_service.h"
 
 namespace escapement::master {
 namespace {

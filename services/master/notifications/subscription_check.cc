@@ -625,8 +625,7 @@ class Check : public std::enable_shared_from_this<Check> {
     kv::Group group;
     const std::string key = SubscriptionStateKey(record_.tenant(), record_.subscription_id());
     group.conditions = {kv::ValueIs(ColumnFamily::kPolicies, row_.key, row_.value),
-                        before_.has_value() ? kv::ValueIs(ColumnFamily::kPolicies, key, *before_)
-                                            : kv::Absent(ColumnFamily::kPolicies, key)};
+                        kv::Unchanged(ColumnFamily::kPolicies, key, before_)};
     if (!news_.empty()) {
       const absl::Time now = context().client.NowLow();
       state_.set_messages(state_.messages() + 1);

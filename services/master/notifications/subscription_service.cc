@@ -118,7 +118,8 @@ void SubscriptionService::CreateSubscription(v1::CreateSubscriptionRequest reque
                       .mark = MarkOf(*tenant, "CreateSubscription", request, done)};
   const std::string prefix = SubscriptionPrefix(*tenant);
   auto count = std::make_shared<uint64_t>(0);
-  change.read_more = [this, prefix, count](absl::AnyInvocable<void(absl::Status)> read) {
+  change.read_more = [this, prefix, count](const std::optional<std::string>& /*bytes*/,
+                                           absl::AnyInvocable<void(absl::Status)> read) {
     context_.client.Scan(
         {.cf = ColumnFamily::kPolicies,
          .begin = prefix,

@@ -159,9 +159,7 @@ absl::Status RedriveBatch::CheckOneOff(const StoredDeadLetter& letter) const {
 
 void RedriveBatch::Require(ColumnFamily cf, const std::string& key) {
   if (!required_.emplace(cf, key).second) return;
-  const auto& bytes = Fact(cf, key);
-  group_.conditions.push_back(bytes.has_value() ? kv::ValueIs(cf, key, *bytes)
-                                                : kv::Absent(cf, key));
+  group_.conditions.push_back(kv::Unchanged(cf, key, Fact(cf, key)));
 }
 
 bool RedriveBatch::TakeFromRun(const StoredDeadLetter& letter) {

@@ -39,17 +39,17 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       if (*replayed) return done_(std::move(change_.response));
     }
     if (Perturb(context_.runtime, Site::kMasterPolicyReadsAgain)) return Again();
-    if (change_.read_more == nullptr) return Decide(values[0]);
-    change_.read_more(
-        [self = shared_from_this(), bytes = std::move(values[0])](absl::Status status) {
-          if (!status.ok()) return self->done_(std::move(status));
-          self->Decide(bytes);
-        });
+    bytes_ = std::move(values[0]);
+    if (change_.read_more == nullptr) return Decide();
+    change_.read_more(bytes_, [self = shared_from_this()](absl::Status status) {
+      if (!status.ok()) return self->done_(std::move(status));
+      self->Decide();
+    });
   }
 
-  void Decide(const std::optional<std::string>& bytes) {
+  void Decide() {
     const absl::Time now = context_.client.NowLow();
-    absl::StatusOr<RecordDecision> decision = change_.decide(bytes, now);
+    absl::StatusOr<RecordDecision> decision = change_.decide(bytes_, now);
     if (!decision.ok()) return done_(decision.status());
     decision_ = *std::move(decision);
     if (change_.validate_only) return CheckRanges(0);
@@ -113,6 +113,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   MasterContext& context_;
   RecordChange change_;
   RecordChanged done_;
+  std::optional<std::string> bytes_;  // the record as it was read
   RecordDecision decision_;
   int attempts_ = 0;
 };

@@ -39,10 +39,12 @@ struct RecordChange {
   kv::Key key;
   std::string resource;  // its name, for errors
   RequestMark mark = {};
-  // Reads whatever else the decision needs, once for each try, before it. Unset: nothing.
-  absl::AnyInvocable<void(absl::AnyInvocable<void(absl::Status)> done)> read_more = nullptr;
-  // Called with the record as it is stored (unset: there is none) and the store's time, once for
-  // each try.
+  // Reads whatever else the decision needs, once for each try, before it. `bytes` is the record as
+  // it is stored; unset: there is none. If the function is unset, nothing more is read.
+  absl::AnyInvocable<void(const std::optional<std::string>& bytes,
+                          absl::AnyInvocable<void(absl::Status)> done)>
+      read_more = nullptr;
+  // Called with the same record and the store's time, once for each try.
   absl::AnyInvocable<absl::StatusOr<RecordDecision>(const std::optional<std::string>& bytes,
                                                     absl::Time now)>
       decide = nullptr;

@@ -86,20 +86,20 @@ class CellMasters::Cell {
   // `home` outlives it.
   Cell(const MasterOptions& options, uint32_t number, OpenedStore store, Runtime& runtime,
        MasterService& home)
-      : number_(number),
-        store_(std::move(store)),
+      : store_(std::move(store)),
         metrics_(options.metrics == nullptr
                      ? std::make_unique<Metrics>()
                      : std::make_unique<Metrics>(*options.metrics,
                                                  MetricLabels{{"cell", absl::StrCat(number)}})),
-        service_(OptionsOf(options, number, metrics_.get()), *store_.store, runtime, &home),
-        door_(DoorOptionsOf(OptionsOf(options, number, metrics_.get())), *store_.store, runtime),
+        options_(OptionsOf(options, number, metrics_.get())),
+        service_(options_, *store_.store, runtime, &home),
+        door_(DoorOptionsOf(options_), *store_.store, runtime),
         copies_(home.context(), home.directory(), service_.context(), service_.directory(), number),
         life_(service_.context()),
         // The services of the cell may be older, and must go on.
         gate_(
             {.database = tzdata::ThisMachine(),
-             .instance = service_name(),
+             .instance = options_.instance,
              .metrics = metrics_.get(),
              .switches = false},
             *store_.store, runtime, [this] { Serve(); }, [this] { EndServing(nullptr); }) {}
@@ -138,8 +138,6 @@ class CellMasters::Cell {
   kv::StoreAdmin* admin() { return store_.admin; }
 
  private:
-  std::string service_name() const { return absl::StrCat("master of cell ", number_); }
-
   // On the gate's executor.
   void Serve() {
     if (std::exchange(served_, true)) return;
@@ -156,10 +154,10 @@ class CellMasters::Cell {
     });
   }
 
-  const uint32_t number_;
   // Destroyed in the reverse order.
   OpenedStore store_;
   const std::unique_ptr<Metrics> metrics_;
+  const MasterOptions options_;
   mutable MasterService service_;
   TokenDoor door_;
   TenantCopies copies_;
@@ -313,8 +311,8 @@ CellMasters::Cell* CellMasters::Find(uint32_t cell) const {
 }
 
 absl::StatusOr<MasterService*> CellMasters::Of(const std::string& tenant) const {
-  if (!home_.directory().loaded()) return NotReady();
   const TenantDirectory::Record record = home_.directory().Find(tenant);
+  if (record == nullptr && !home_.directory().loaded()) return NotReady();
   if (record == nullptr || record->cell() == kHomeCell) return &home_;
   Cell* const cell = Find(record->cell());
   if (cell == nullptr) return Unreachable(record->cell(), kNotKnownYet);
@@ -383,24 +381,15 @@ ReachedCell CellMasters::Reach(uint32_t cell) const {
 }
 
 void CellMasters::Drain(Closure done) {
-  struct Joined {
-    std::atomic<size_t> left;
-    Closure done;
-  };
   std::vector<Cell*> cells;
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
     for (const auto& [number, cell] : cells_) cells.push_back(cell.get());
   }
-  auto joined = std::make_shared<Joined>();
-  joined->left = cells.size() + 1;
-  joined->done = std::move(done);
-  const auto one = [joined] {
-    if (joined->left.fetch_sub(1) == 1) joined->done();
-  };
-  for (Cell* const cell : cells) cell->Drain(one);
-  home_.Drain(one);
+  const std::function<void()> drained = AtCall(cells.size() + 1, std::move(done));
+  for (Cell* const cell : cells) cell->Drain(drained);
+  home_.Drain(drained);
 }
 
 namespace {

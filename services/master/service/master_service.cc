@@ -82,7 +82,6 @@ struct MasterService::Parts {
         explanations(context),
         directory(client, executor),
         cell(options.cell),
-        at_home(home == nullptr),
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
         sweep(context),
@@ -187,7 +186,6 @@ struct MasterService::Parts {
   ExplainService explanations;
   TenantDirectory directory;
   const uint32_t cell;
-  const bool at_home;
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
   RequestSweepLoop sweep;
@@ -221,7 +219,7 @@ void MasterService::Start() {
   parts_->executor->Post([parts = parts_.get()] {
     parts->ReadLayout();
     parts->ReadTokenKey();
-    if (parts->at_home) {
+    if (parts->cell == kHomeCell) {
       parts->rules.Start();
       parts->cell_directory.Start();
     }

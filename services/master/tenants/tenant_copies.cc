@@ -22,12 +22,9 @@ constexpr absl::Duration kCopyAgain = absl::Seconds(1);
 void PutIf(const TenantDirectory::Row* current, const TenantRecord& record, kv::Commit& commit) {
   const std::string key = TenantKey(record.tenant());
   kv::Group& group = commit.groups.emplace_back();
-  if (current != nullptr) {
-    group.conditions.push_back(kv::ValueIs(ColumnFamily::kTenants, key, current->bytes));
-  } else {
-    group.conditions.push_back(
-        {.cf = ColumnFamily::kTenants, .key = key, .kind = kv::Condition::Kind::kAbsent});
-  }
+  std::optional<std::string> bytes;
+  if (current != nullptr) bytes = current->bytes;
+  group.conditions.push_back(kv::Unchanged(ColumnFamily::kTenants, key, std::move(bytes)));
   group.mutations.push_back(kv::Put(ColumnFamily::kTenants, key, record.SerializeAsString()));
 }
 

@@ -61,11 +61,8 @@ RecordChange ChangeOf(const std::string& tenant, RequestMark mark) {
 
 void RequireUnchanged(const std::string& tenant, const std::optional<std::string>& bytes,
                       RecordDecision& decision) {
-  kv::Condition condition{.cf = ColumnFamily::kTenants, .key = TenantKey(tenant)};
-  condition.kind =
-      bytes.has_value() ? kv::Condition::Kind::kValueEquals : kv::Condition::Kind::kAbsent;
-  condition.value = bytes.value_or(std::string());
-  decision.group.conditions.push_back(std::move(condition));
+  decision.group.conditions.push_back(
+      kv::Unchanged(ColumnFamily::kTenants, TenantKey(tenant), bytes));
   decision.refusals.push_back(absl::OkStatus());
 }
 

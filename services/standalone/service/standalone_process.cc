@@ -1,6 +1,6 @@
 #include "services/standalone/service/standalone_process.h"
 
-#include <atomic>
+#include <functional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -78,17 +78,8 @@ class AllServices final : public HostedService {
  private:
   // Runs `done` once `act` has called what it got for each service.
   void OfEach(absl::FunctionRef<void(HostedService& service, Closure done)> act, Closure done) {
-    struct Joined {
-      std::atomic<int> left{kServices};
-      Closure done;
-    };
-    auto joined = std::make_shared<Joined>();
-    joined->done = std::move(done);
-    for (HostedService* service : services_) {
-      act(*service, [joined] {
-        if (joined->left.fetch_sub(1) == 1) joined->done();
-      });
-    }
+    const std::function<void()> acted = AtCall(kServices, std::move(done));
+    for (HostedService* service : services_) act(*service, acted);
   }
   void PauseLeases(Closure done) {
     OfEach(

@@ -195,7 +195,7 @@ absl::StatusOr<double> PlatformBed::Metric(const std::string& service,
                                            const std::string& name) const {
   double total = 0;
   for (const std::string& process : names_) {
-    if (options_.separate && process.substr(0, process.find_first_of(".@")) != service) continue;
+    if (options_.separate && integration::ServiceOf(process) != service) continue;
     const auto value = MetricOf(process, name);
     if (!value.ok()) return value;
     total += *value;

@@ -84,8 +84,10 @@ std::vector<std::string> LiveCast::MakePolicies() {
 void LiveCast::MakeUsers(const Addresses& addresses) {
   std::vector<const simulation::UserCalls::Endpoint*> masters;
   for (const auto& master : masters_) masters.push_back(master.get());
-  calls_ = std::make_unique<simulation::UserCalls>(user_network_, user_process_, masters);
-  owner_calls_ = std::make_unique<simulation::UserCalls>(owner_network_, user_process_, masters);
+  calls_ =
+      std::make_unique<simulation::UserCalls>(user_network_, user_process_, masters, "default");
+  owner_calls_ =
+      std::make_unique<simulation::UserCalls>(owner_network_, user_process_, masters, "default");
   std::vector<const simulation::Worker::Door*> doors;
   for (const auto& door : token_doors_) doors.push_back(door.get());
   worker_ = std::make_unique<simulation::Worker>(user_network_, consumer_.process(), doors,

@@ -6,6 +6,7 @@
 
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -126,13 +127,8 @@ class Backfill {
     group_.conditions.push_back({.cf = ColumnFamily::kRuns,
                                  .key = EncodeRunKey({scope_.source.uid, occurrence.emitted.id}),
                                  .kind = ConditionKind::kAbsent});
-    for (const auto& [key, value] : occurrence.done) {
-      group_.conditions.push_back(
-          {.cf = ColumnFamily::kDone,
-           .key = key,
-           .kind = value.has_value() ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
-           .value = value.value_or(std::string())});
-    }
+    for (const auto& [key, value] : occurrence.done)
+      group_.conditions.push_back(kv::Unchanged(ColumnFamily::kDone, key, value));
   }
 
   // Gives the rest to the first occurrence from `next` on that can carry it; none of them was

@@ -114,12 +114,7 @@ ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleNam
 
 void ChangeBuilder::RequireCheckpoint(const std::string& key,
                                       const std::optional<std::string>& value) {
-  kv::Condition condition;
-  condition.cf = ColumnFamily::kCheckpoints;
-  condition.key = key;
-  condition.kind = value.has_value() ? ConditionKind::kValueEquals : ConditionKind::kAbsent;
-  condition.value = value.value_or(std::string());
-  group_.conditions.push_back(std::move(condition));
+  group_.conditions.push_back(kv::Unchanged(ColumnFamily::kCheckpoints, key, value));
   if (value.has_value()) return;
   group_.mutations.push_back(
       {.cf = ColumnFamily::kCheckpoints, .key = key, .value = EncodeCheckpoint(now_)});

@@ -113,12 +113,8 @@ absl::Status ParkedEnds::End(const ParkedRow& parked, storage::v1::OutcomeKind o
 void ParkedEnds::PutRunParts(kv::Group& group) const {
   for (const auto& [key, part] : parts_) {
     const auto stored = stored_.find(key);
-    const bool present = stored != stored_.end() && stored->second.has_value();
-    group.conditions.push_back(
-        {.cf = ColumnFamily::kRunParts,
-         .key = key,
-         .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
-         .value = present ? *stored->second : std::string()});
+    group.conditions.push_back(kv::Unchanged(
+        ColumnFamily::kRunParts, key, stored == stored_.end() ? std::nullopt : stored->second));
     group.mutations.push_back(
         {.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
   }
