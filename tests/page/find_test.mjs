@@ -477,7 +477,7 @@ test('the commands of /docs work one after the other against a fresh platform', 
     const all = await page.locator('details.operation').evaluateAll((found) => found.map((each) => each.id));
     assert.deepEqual([...all].sort(), [...tour].sort(), 'each operation has an example');
     // These depend on more than the calls before them.
-    const refused = { cancelOperation: 'OPERATION_ENDED', handOver: 'HANDOVER_REFUSED', deleteTenant: 'TENANT_NOT_SUSPENDED', createCell: 'this master serves no other cells' };
+    const refused = { cancelOperation: 'OPERATION_ENDED', handOver: 'HANDOVER_REFUSED', deleteTenant: 'TENANT_NOT_SUSPENDED', createCell: 'the store of cells/1 does not answer' };
     const before = {
       listDeadLetters: async () => (await fresh.api('GET', '/tenants/default/deadLetters')).deadLetters.length > 0,
       listTargets: async () => (await fresh.api('GET', '/tenants/default/targets')).targets.length > 0,
