@@ -63,10 +63,18 @@ struct S3Client::Call {
   Parameters query = {};
   absl::string_view body = {};
   const char* content_type = "";
-  // For bytes of an object: those from `from` on, of the object that has this ETag.
+  // For bytes of an object: those from `from` to before `end`, of the object that has this ETag.
   const absl::FunctionRef<absl::Status(absl::string_view)>* take = nullptr;
   uint64_t from = 0;
+  uint64_t end = 0;  // 0: the object's
   std::string etag = {};
+
+  // As in the header; empty: the whole object.
+  std::string Range() const {
+    if (end > 0) return absl::StrCat("bytes=", from, "-", end - 1);
+    return from > 0 ? absl::StrCat("bytes=", from, "-") : "";
+  }
+  long ExpectedStatus() const { return from > 0 || end > 0 ? 206 : 200; }
 };
 
 struct S3Client::Attempt {
@@ -114,6 +122,11 @@ struct HeaderList {
   void Add(const std::string& line) { lines = curl_slist_append(lines, line.c_str()); }
 };
 
+// Not 0 ends the transfer.
+int OnProgress(void* options, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const S3Options*>(options)->cancelled() ? 1 : 0;
+}
+
 std::string HeaderOf(CURL* easy, const char* name) {
   curl_header* header = nullptr;
   if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return "";
@@ -121,6 +134,15 @@ std::string HeaderOf(CURL* easy, const char* name) {
 }
 
 }  // namespace
+
+absl::StatusOr<S3Options> S3OptionsOf(absl::string_view bucket, absl::string_view region,
+                                      absl::string_view endpoint) {
+  S3Options options = {.environment = AwsEnvironment::OfProcess()};
+  const AwsEnvironment& environment = options.environment;
+  ASSIGN_OR_RETURN(options.place, S3PlaceOf(bucket, region.empty() ? environment.region : region,
+                                            endpoint.empty() ? environment.s3_endpoint : endpoint));
+  return options;
+}
 
 S3Client::S3Client(S3Options options)
     : options_(std::move(options)),
@@ -132,10 +154,12 @@ S3Client::S3Client(S3Options options)
 
 S3Client::~S3Client() { curl_easy_cleanup(easy_); }
 
+bool S3Client::Cancelled() const { return options_.cancelled != nullptr && options_.cancelled(); }
+
 bool S3Client::WaitAfter(int attempts) const {
-  if (attempts >= kS3AttemptsMax) return false;
+  if (attempts >= kS3AttemptsMax || Cancelled()) return false;
   options_.wait(BackoffCap(kBetweenAttempts, static_cast<uint32_t>(attempts)));
-  return true;
+  return !Cancelled();
 }
 
 // The handle keeps its connection for the next request.
@@ -147,7 +171,7 @@ S3Client::Attempt S3Client::Transfer(const Call& call, const std::vector<std::st
   for (const std::string& line : lines) headers.Add(line);
   if (*call.content_type == '\0') headers.Add("Content-Type:");
   char error[CURL_ERROR_SIZE] = "";
-  Arriving arriving{.easy = easy_, .take = call.take, .expected = call.from > 0 ? 206 : 200};
+  Arriving arriving{.easy = easy_, .take = call.take, .expected = call.ExpectedStatus()};
   curl_easy_setopt(easy_, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
   curl_easy_setopt(easy_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -166,6 +190,11 @@ S3Client::Attempt S3Client::Transfer(const Call& call, const std::vector<std::st
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &Arriving::OnBody);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, &arriving);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error);
+  if (options_.cancelled != nullptr) {
+    curl_easy_setopt(easy_, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(easy_, CURLOPT_XFERINFOFUNCTION, &OnProgress);
+    curl_easy_setopt(easy_, CURLOPT_XFERINFODATA, &options_);
+  }
   const CURLcode code = curl_easy_perform(easy_);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, nullptr);
   Attempt attempt;
@@ -173,6 +202,10 @@ S3Client::Attempt S3Client::Transfer(const Call& call, const std::vector<std::st
   attempt.answer.etag = HeaderOf(easy_, "ETag");
   if (!arriving.refused.ok()) {
     attempt.status = arriving.refused;
+    return attempt;
+  }
+  if (code == CURLE_ABORTED_BY_CALLBACK) {
+    attempt.status = absl::CancelledError("S3: the call was cancelled");
     return attempt;
   }
   if (code != CURLE_OK) {
@@ -223,7 +256,7 @@ S3Client::Attempt S3Client::SendOnce(const Call& call) {
   const std::string hash = AwsPayloadHash(call.body);
   const std::string host = AwsHostOf(place.origin);
   const std::string md5 = call.body.empty() ? "" : Md5Of(call.body);
-  const std::string range = call.from > 0 ? absl::StrCat("bytes=", call.from, "-") : "";
+  const std::string range = call.Range();
   const std::vector<std::string> lines =
       signer_.HeaderLines({.method = call.method,
                            .path = path,
@@ -264,12 +297,33 @@ absl::Status S3Client::Put(const std::string& key, absl::string_view bytes) {
 
 absl::Status S3Client::Get(const std::string& key,
                            absl::FunctionRef<absl::Status(absl::string_view)> take) {
-  Call call = {.method = "GET", .key = key, .take = &take};
+  return Fetch({.method = "GET", .key = key, .take = &take});
+}
+
+absl::StatusOr<std::string> S3Client::GetRange(const std::string& key, uint64_t from,
+                                               uint64_t bytes) {
+  std::string got;
+  const auto take = [&got, bytes](absl::string_view more) {
+    if (more.size() > bytes - got.size())
+      return absl::UnavailableError("S3: more bytes than were asked for");
+    got.append(more.data(), more.size());
+    return absl::OkStatus();
+  };
+  const absl::FunctionRef<absl::Status(absl::string_view)> taken = take;
+  const absl::Status status =
+      Fetch({.method = "GET", .key = key, .take = &taken, .from = from, .end = from + bytes});
+  if (!status.ok() && !absl::StrContains(status.message(), "InvalidRange")) return status;
+  if (got.size() == bytes) return got;
+  return absl::DataLossError(
+      absl::StrCat("S3: an object ends before byte ", from + bytes, ": ", key));
+}
+
+absl::Status S3Client::Fetch(Call call) {
   int attempts = 0;
   while (true) {
     const Attempt attempt = SendOnce(call);
     if (attempt.status.ok()) {
-      const long expected = call.from > 0 ? 206 : 200;
+      const long expected = call.ExpectedStatus();
       if (attempt.answer.http_status == expected) return absl::OkStatus();
       return absl::UnavailableError(
           absl::StrCat("S3: HTTP ", attempt.answer.http_status, " instead of ", expected));
@@ -277,6 +331,7 @@ absl::Status S3Client::Get(const std::string& key,
     attempts = attempt.taken > 0 ? 1 : attempts + 1;
     if (!attempt.again || !WaitAfter(attempts)) return attempt.status;
     call.from += attempt.taken;
+    if (call.end > 0 && call.from == call.end) return absl::OkStatus();
     if (attempt.taken > 0) call.etag = attempt.answer.etag;
   }
 }

@@ -49,7 +49,15 @@ struct S3Options {
   // A request ends if nothing was sent and nothing came for so long.
   absl::Duration silence_max = absl::Seconds(60);
   std::function<void(absl::Duration)> wait = absl::SleepFor;  // between attempts
+  // Asked between attempts, and about once a second while one is under way. If true, the call ends
+  // with CANCELLED. May be empty.
+  std::function<bool()> cancelled = nullptr;
 };
+
+// With the environment of this process. An empty `region` is that of AWS_REGION, an empty
+// `endpoint` that of AWS_ENDPOINT_URL_S3. Errors as S3PlaceOf.
+absl::StatusOr<S3Options> S3OptionsOf(absl::string_view bucket, absl::string_view region = "",
+                                      absl::string_view endpoint = "");
 
 class S3Client {
  public:
@@ -67,6 +75,9 @@ class S3Client {
   // GetObject: gives the bytes to `take`, in order. A broken connection is made again at the byte
   // where it broke. An error of `take` ends the call.
   absl::Status Get(const std::string& key, absl::FunctionRef<absl::Status(absl::string_view)> take);
+  // GetObject: `bytes` bytes, at least one, from the byte `from` on. DATA_LOSS if the object ends
+  // before.
+  absl::StatusOr<std::string> GetRange(const std::string& key, uint64_t from, uint64_t bytes);
   // DeleteObject. OK if there is none.
   absl::Status Delete(const std::string& key);
   // ListObjectsV2: all whose keys begin so, in the order of their keys.
@@ -89,10 +100,12 @@ class S3Client {
   struct Call;
   struct Attempt;
   absl::StatusOr<S3Answer> Send(const Call& call);
+  absl::Status Fetch(Call call);
   Attempt SendOnce(const Call& call);
   Attempt Transfer(const Call& call, const std::vector<std::string>& lines, const std::string& url);
   absl::StatusOr<StsCredentials> FetchCredentials();
   absl::StatusOr<std::shared_ptr<const AwsCredentials>> Credentials();
+  bool Cancelled() const;
   // Waits before the next attempt. False: there is none.
   bool WaitAfter(int attempts) const;
   template <typename T>

@@ -51,6 +51,7 @@ AwsEnvironment AwsEnvironment::OfProcess() {
                                 .role_arn = Variable("AWS_ROLE_ARN"),
                                 .session_name = Variable("AWS_ROLE_SESSION_NAME"),
                                 .region = Variable("AWS_REGION"),
+                                .s3_endpoint = Variable("AWS_ENDPOINT_URL_S3"),
                                 .sts_endpoint = Variable("AWS_ENDPOINT_URL_STS")};
   if (environment.region.empty()) environment.region = Variable("AWS_DEFAULT_REGION");
   return environment;

@@ -36,6 +36,7 @@ struct AwsEnvironment {
   std::string role_arn;           // AWS_ROLE_ARN
   std::string session_name;       // AWS_ROLE_SESSION_NAME
   std::string region;             // AWS_REGION, or AWS_DEFAULT_REGION
+  std::string s3_endpoint;        // AWS_ENDPOINT_URL_S3
   std::string sts_endpoint;       // AWS_ENDPOINT_URL_STS
 
   static AwsEnvironment OfProcess();

@@ -2,10 +2,12 @@
 
 #include "common/s3/s3_client.h"
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -247,6 +249,35 @@ TEST_F(S3ClientTest, ObjectThatChangesIsNotMixed) {
                  json::array({{{"cut_answer", 200'000}, {"change", true}}, json::object()}));
   EXPECT_EQ(Read(client, "a").status(),
             absl::FailedPreconditionError("S3: PreconditionFailed: a & b"));
+}
+
+TEST_F(S3ClientTest, RangeIsReadAndGoesOnWhereItWasCut) {
+  S3Client client(Options());
+  const std::string bytes = Bytes(500'000);
+  ASSERT_EQ(client.Put("a", bytes), absl::OkStatus());
+  EXPECT_EQ(*client.GetRange("a", 0, 1), bytes.substr(0, 1));
+  EXPECT_EQ(*client.GetRange("a", 499'999, 1), bytes.substr(499'999));
+  server_.Script("GetObject", json::array({SlowDown(), {{"cut_answer", 60'000}}, json::object()}));
+  EXPECT_TRUE(*client.GetRange("a", 100'000, 200'000) == bytes.substr(100'000, 200'000));
+  EXPECT_TRUE(absl::IsDataLoss(client.GetRange("a", 400'000, 100'001).status()));
+  EXPECT_TRUE(absl::IsDataLoss(client.GetRange("a", 500'000, 1).status()));
+  EXPECT_TRUE(absl::IsNotFound(client.GetRange("b", 0, 1).status()));
+}
+
+TEST_F(S3ClientTest, CancelledCallEndsWithoutAnotherAttempt) {
+  S3Options options = Options();
+  std::atomic<bool> cancelled = false;
+  options.cancelled = [&cancelled] { return cancelled.load(); };
+  S3Client client(options);
+  EXPECT_EQ(client.Put("a", "x"), absl::OkStatus());
+  server_.Script("PutObject", json::array({{{"hang", true}}, json::object()}));
+  std::thread canceller([&] {
+    server_.AwaitRequests("PutObject", 2);
+    cancelled = true;
+  });
+  EXPECT_TRUE(absl::IsCancelled(client.Put("b", "x")));
+  canceller.join();
+  EXPECT_THAT(waits_, IsEmpty());
 }
 
 TEST_F(S3ClientTest, ErrorOfTheReaderEndsTheReading) {

@@ -15,7 +15,6 @@
 #include "common/kv/snapshot_file/snapshot_file.h"
 #include "common/s3/s3_address.h"
 #include "common/s3/s3_client.h"
-#include "common/signing/aws_credentials.h"
 
 namespace escapement::escctl {
 namespace {
@@ -212,16 +211,12 @@ absl::StatusOr<S3Backup> OpenS3Backup(absl::string_view address, const S3Flags& 
     backup.name = slash == std::string::npos ? parsed.key : parsed.key.substr(slash + 1);
     parsed.key.resize(slash == std::string::npos ? 0 : slash);
   }
-  S3Options options = {.environment = AwsEnvironment::OfProcess()};
-  const absl::StatusOr<S3Place> place =
-      S3PlaceOf(parsed.bucket, flags.region.empty() ? options.environment.region : flags.region,
-                flags.endpoint);
-  if (!place.ok()) {
+  absl::StatusOr<S3Options> options = S3OptionsOf(parsed.bucket, flags.region, flags.endpoint);
+  if (!options.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--s3-endpoint, --s3-region: ", place.status().message()));
+        absl::StrCat("--s3-endpoint, --s3-region: ", options.status().message()));
   }
-  options.place = *place;
-  backup.place = std::make_unique<BackupBucket>(std::move(parsed), std::move(options));
+  backup.place = std::make_unique<BackupBucket>(std::move(parsed), *std::move(options));
   return backup;
 }
 
