@@ -1,5 +1,5 @@
-// ForwardingLog: passes every call to another log. Test doubles derive from it and override the
-// calls that they change.
+// ForwardingLog: passes every call to another log. Decorators and test doubles derive from it and
+// override the calls that they change.
 //
 // Threads: as the inner log.
 

@@ -1,6 +1,6 @@
 // SharedLog: the replicated log that the stores of one installation share. It orders what they
 // commit, decides who leads, and keeps snapshots of the state. An existing engine keeps it: PgLog
-// (PostgreSQL), or MemLog (simulation). docs/adr/0019 has the reasons and the proofs;
+// (PostgreSQL; with S3SnapshotLog the files of snapshots are in S3), or MemLog (simulation). docs/adr/0019 has the reasons and the proofs;
 // tests/conformance/log has the suite that every implementation passes.
 //
 // Promises:
@@ -206,8 +206,8 @@ class SharedLog {
 
   // Only whole ones, the newest first.
   virtual void ListSnapshots(Callback<std::vector<Snapshot>> done) = 0;
-  // NOT_FOUND if the file has been trimmed. The part's own checksum has been verified; check the
-  // file's hash when all parts are there.
+  // NOT_FOUND if the file has been trimmed. Check the file's hash when all parts are there: not
+  // every implementation has a checksum of each part.
   virtual void ReadPart(SnapshotFile file, uint32_t index, Callback<std::string> done) = 0;
 
   // Removes all snapshots but the newest `snapshots_kept` (at least 1), rows that no kept snapshot

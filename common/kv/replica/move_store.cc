@@ -14,7 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
-#include "common/kv/replica/blocking_log.h"
+#include "common/kv/log/blocking_log.h"
 #include "common/kv/replica/leader_log.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/rocks_replica.h"

@@ -111,13 +111,13 @@ void SnapshotKeeper::Restore(std::string folder, std::function<void(absl::Status
 
 absl::StatusOr<SnapshotKeeper::Found> SnapshotKeeper::RestoreNow(const std::string& folder) {
   ASSIGN_OR_RETURN(auto snapshots, List(log_));
-  absl::Status last;
+  absl::Status first;  // the newest snapshot's
   for (const Snapshot& snapshot : snapshots) {
     Delete(folder);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return absl::InternalError(absl::StrCat("cannot make ", folder));
-    last = DownloadSnapshot(log_, snapshot, folder);
+    absl::Status last = DownloadSnapshot(log_, snapshot, folder);
     if (last.ok()) {
       auto facts = copy_.ReadCheckpoint(folder);
       last = facts.status();
@@ -130,10 +130,13 @@ absl::StatusOr<SnapshotKeeper::Found> SnapshotKeeper::RestoreNow(const std::stri
     }
     Log(LogLevel::kWarning, "replica", "cannot restore a snapshot",
         {{"row", snapshot.position.seq}, {"error", last.ToString()}});
-    if (!absl::IsDataLoss(last) && !absl::IsNotFound(last)) return last;
+    // An older one may be elsewhere.
+    if (!absl::IsDataLoss(last) && !absl::IsNotFound(last) && !absl::IsFailedPrecondition(last))
+      return last;
+    first.Update(last);
   }
   Delete(folder);
-  if (!last.ok()) return absl::DataLossError(last.message());
+  if (!first.ok()) return absl::DataLossError(first.message());
   return Found();
 }
 

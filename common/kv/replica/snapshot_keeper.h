@@ -16,8 +16,8 @@
 #include <tuple>
 
 #include "absl/status/statusor.h"
+#include "common/kv/log/blocking_log.h"
 #include "common/kv/log/shared_log.h"
-#include "common/kv/replica/blocking_log.h"
 #include "common/kv/replica/replica_copy.h"
 #include "common/kv/replica/replica_snapshots.h"
 #include "common/runtime/runtime.h"

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/kv/log/blocking_log.h"
 #include "common/kv/log/shared_log.h"
-#include "common/kv/replica/blocking_log.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/snapshot_keeper.h"
 

@@ -4,6 +4,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/hash.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/memory/mem_log.h"
 #include "common/kv/log/memory/mem_log_engine.h"
 #include "common/sim/sim_process.h"
@@ -66,6 +67,17 @@ absl::Status LogRig::PutSnapshot(size_t replica, Snapshot snapshot) {
       [&](auto done) { log(replica).PutSnapshot(std::move(snapshot), std::move(done)); });
 }
 
+absl::StatusOr<std::vector<SnapshotFile>> LogRig::MissingFiles(size_t replica,
+                                                               std::vector<SnapshotFile> files) {
+  return Call<absl::StatusOr<std::vector<SnapshotFile>>>(
+      [&](auto done) { log(replica).MissingFiles(std::move(files), std::move(done)); });
+}
+
+absl::Status LogRig::PutFile(size_t replica, absl::string_view bytes) {
+  for (SnapshotPart& part : PartsOf(bytes)) RETURN_IF_ERROR(PutPart(replica, std::move(part)));
+  return absl::OkStatus();
+}
+
 std::vector<Snapshot> LogRig::Snapshots(size_t replica) {
   auto snapshots = Call<absl::StatusOr<std::vector<Snapshot>>>(
       [&](auto done) { log(replica).ListSnapshots(std::move(done)); });
@@ -92,6 +104,13 @@ absl::StatusOr<std::vector<ReplicaReport>> LogRig::Reports(size_t replica) {
 absl::StatusOr<TrimResult> LogRig::Trim(size_t replica, uint32_t snapshots_kept) {
   return Call<absl::StatusOr<TrimResult>>(
       [&](auto done) { log(replica).Trim(snapshots_kept, std::move(done)); });
+}
+
+absl::Status LogRig::TrimAll(size_t replica, uint32_t snapshots_kept) {
+  while (true) {
+    const auto trimmed = Trim(replica, snapshots_kept);
+    if (!trimmed.ok() || !trimmed->more) return trimmed.status();
+  }
 }
 
 AppendRequest Rows(const LogTerm& term, const LogPosition& after,

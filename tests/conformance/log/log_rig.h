@@ -70,9 +70,15 @@ class LogRig {
   absl::StatusOr<ReadResult> Read(size_t replica, ReadRequest request);
   absl::Status PutPart(size_t replica, SnapshotPart part);
   absl::Status PutSnapshot(size_t replica, Snapshot snapshot);
+  absl::StatusOr<std::vector<SnapshotFile>> MissingFiles(size_t replica,
+                                                         std::vector<SnapshotFile> files);
+  // All parts of a file with these bytes.
+  absl::Status PutFile(size_t replica, absl::string_view bytes);
   std::vector<Snapshot> Snapshots(size_t replica);
   absl::StatusOr<std::string> ReadPart(size_t replica, SnapshotFile file, uint32_t index);
   absl::StatusOr<TrimResult> Trim(size_t replica, uint32_t snapshots_kept);
+  // Until there is no more to trim.
+  absl::Status TrimAll(size_t replica, uint32_t snapshots_kept);
   absl::Status PutReport(size_t replica, const std::string& name, const std::string& details);
   absl::StatusOr<std::vector<ReplicaReport>> Reports(size_t replica);
   // Appends the rows until the result is known, as a leader does.
@@ -91,6 +97,8 @@ std::vector<SnapshotPart> PartsOf(absl::string_view bytes);
 std::unique_ptr<LogRig> MakeMemRig();
 // All share one PostgreSQL of this process; each rig has a log of its own there.
 std::unique_ptr<LogRig> MakePgRig();
+// The same, with the files of snapshots in an S3 of this process.
+std::unique_ptr<LogRig> MakeS3Rig();
 
 }  // namespace escapement::kv
 

@@ -29,16 +29,11 @@ class LogSnapshots : public testing::TestWithParam<RigKind> {
     return end_ = EndOf(request);
   }
   void Upload(const std::string& bytes) {
-    for (SnapshotPart& part : PartsOf(bytes)) {
-      const absl::Status status = rig_->PutPart(1, std::move(part));
-      EXPECT_TRUE(status.ok()) << status;
-    }
+    const absl::Status status = rig_->PutFile(1, bytes);
+    EXPECT_TRUE(status.ok()) << status;
   }
   std::vector<SnapshotFile> Missing(const std::vector<SnapshotFile>& files) {
-    return rig_
-        ->Call<absl::StatusOr<std::vector<SnapshotFile>>>(
-            [&](auto done) { rig_->log(1).MissingFiles(files, std::move(done)); })
-        .value();
+    return rig_->MissingFiles(1, files).value();
   }
   // A snapshot of the log's end with one small file.
   Snapshot Take() {
@@ -50,11 +45,8 @@ class LogSnapshots : public testing::TestWithParam<RigKind> {
     return snapshot;
   }
   void TrimAll(uint32_t kept) {
-    while (true) {
-      const auto trimmed = rig_->Trim(0, kept);
-      ASSERT_TRUE(trimmed.ok()) << trimmed.status();
-      if (!trimmed->more) return;
-    }
+    const absl::Status status = rig_->TrimAll(0, kept);
+    EXPECT_TRUE(status.ok()) << status;
   }
 
   const std::unique_ptr<LogRig> rig_;
@@ -179,7 +171,8 @@ TEST_P(LogSnapshots, SharedFileStaysUntilNoSnapshotHasIt) {
 
 INSTANTIATE_TEST_SUITE_P(Logs, LogSnapshots,
                          testing::Values(RigKind{"Memory", &MakeMemRig},
-                                         RigKind{"Postgres", &MakePgRig}),
+                                         RigKind{"Postgres", &MakePgRig},
+                                         RigKind{"PostgresAndS3", &MakeS3Rig}),
                          [](const auto& rig) { return rig.param.name; });
 
 }  // namespace log_snapshot_test

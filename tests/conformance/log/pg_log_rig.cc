@@ -21,12 +21,12 @@ class ServerEnds : public testing::Environment {
   void TearDown() override { Server().reset(); }
 };
 
+}  // namespace
+
 Runtime& TestRuntime() {
   static auto* const runtime = new SystemRuntime();
   return *runtime;
 }
-
-}  // namespace
 
 fixtures::Postgres& TestPostgres() {
   if (Server() == nullptr) {

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/log/pg/pg_log.h"
+#include "common/runtime/runtime.h"
 #include "tests/conformance/log/log_rig.h"
 #include "tests/fixtures/postgres/postgres.h"
 
@@ -18,6 +19,9 @@ namespace escapement::kv {
 fixtures::Postgres& TestPostgres();
 
 std::string NewStoreName();
+
+// The machine's.
+Runtime& TestRuntime();
 
 class PgRig final : public LogRig {
  public:

@@ -3,8 +3,8 @@
 //
 // Threads: any.
 
-#ifndef COMMON_KV_REPLICA_BLOCKING_LOG_H_
-#define COMMON_KV_REPLICA_BLOCKING_LOG_H_
+#ifndef COMMON_KV_LOG_BLOCKING_LOG_H_
+#define COMMON_KV_LOG_BLOCKING_LOG_H_
 
 #include <functional>
 #include <memory>
@@ -83,4 +83,4 @@ class BlockingLog {
 
 }  // namespace escapement::kv
 
-#endif  // COMMON_KV_REPLICA_BLOCKING_LOG_H_
+#endif  // COMMON_KV_LOG_BLOCKING_LOG_H_
