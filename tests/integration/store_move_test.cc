@@ -1,11 +1,15 @@
 // Backups, and a store that is moved into a replicated one and back: real processes, escctl, and a
 // real PostgreSQL. All that was stored before is there afterwards.
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -306,6 +310,57 @@ TEST_F(StoreMoveTest, AStoreBecomesReplicatedAndSingleAgain) {
   EXPECT_TRUE(Has(server, "first"));
   EXPECT_TRUE(Has(server, "second"));
   ASSERT_TRUE(single->Terminate("standalone").ok());
+}
+
+// Sets variables of the environment for processes that are started while it lives.
+class Variables {
+ public:
+  explicit Variables(std::map<std::string, std::string> values) : values_(std::move(values)) {
+    for (const auto& [name, value] : values_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() {
+    for (const auto& [name, value] : values_) unsetenv(name.c_str());
+  }
+
+ private:
+  const std::map<std::string, std::string> values_;
+};
+
+TEST_F(StoreMoveTest, AReplicaWithAnEmptyFolderStartsFromS3) {
+  auto postgres = fixtures::Postgres::Start();
+  ASSERT_TRUE(postgres.ok()) << postgres.status();
+  const fixtures::S3Server s3;
+  const AwsEnvironment keys = fixtures::S3Server::Environment();
+  const Variables variables({{"AWS_ACCESS_KEY_ID", keys.access_key_id},
+                             {"AWS_SECRET_ACCESS_KEY", keys.secret_access_key},
+                             {"AWS_ENDPOINT_URL_S3", s3.origin()}});
+  const std::string through = "--replicate_through=" + (*postgres)->url();
+  const std::string snapshots = "--snapshots=s3://snapshots/prod";
+  const std::string place = folder_ + "/of-s3";
+  {
+    auto single = Standalone(place, {});
+    CreateEvent(single->grpc_address("standalone"), "first");
+    ASSERT_TRUE(single->Terminate("standalone").ok());
+  }
+  // The state goes to S3. PostgreSQL has the log's rows, and the names of the objects.
+  ASSERT_EQ(RunStore({"--move_into_log", through, snapshots, "--data_dir=" + place + "/data"}), 0);
+  EXPECT_GT(s3.Objects("snapshots").size(), 2u);
+  for (const auto& [key, bytes] : s3.Objects("snapshots"))
+    EXPECT_EQ(key.rfind("prod/default/", 0), 0u) << key;
+  EXPECT_EQ((*postgres)->One("SELECT max(octet_length(data)) < 300 FROM escapement.log_file_parts"),
+            "t");
+  const std::string out = folder_ + "/out";
+  EXPECT_EQ(RunStore({"--move_out_of_log", through, "--data_dir=" + out}), 1)
+      << "nothing says where S3 is";
+  std::ifstream log(absl::StrCat(folder_, "/task", runs_));
+  const std::string words(std::istreambuf_iterator<char>(log), {});
+  EXPECT_NE(words.find("s3://snapshots/prod/default/"), std::string::npos) << words;
+  EXPECT_NE(words.find("--snapshots"), std::string::npos) << words;
+
+  auto replica =
+      Standalone(folder_ + "/new", {through, snapshots, "--store_id=a", "--advertise=127.0.0.1:1"});
+  EXPECT_TRUE(Has(replica->grpc_address("standalone"), "first"));
+  ASSERT_TRUE(replica->Terminate("standalone").ok());
 }
 
 }  // namespace store_move_test

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_connection.h"
+#include "common/kv/log/s3/s3_snapshot_log.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/status/errors.h"
@@ -41,6 +42,14 @@ absl::StatusOr<std::unique_ptr<kv::PgLog>> OpenLog(const Replication::Options& o
   return kv::PgLog::Make(
       runtime,
       {.url = options.url, .store = options.log_name, .before_connect = std::move(before_connect)});
+}
+
+absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSnapshots(const Replication::Options& options,
+                                                             Runtime& runtime, kv::SharedLog& log) {
+  auto made = kv::S3SnapshotLog::Make(runtime, log,
+                                      {.address = options.snapshots, .log_name = options.log_name});
+  if (made.ok()) return made;
+  return absl::Status(made.status().code(), absl::StrCat("--snapshots: ", made.status().message()));
 }
 
 v1::StoreReplica::Role RoleOf(kv::ReplicaRole role) {
@@ -111,8 +120,9 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
   }
   // If the server did not answer, the log prepares it before it connects.
   ASSIGN_OR_RETURN(
-      replication->log_,
+      replication->pg_log_,
       OpenLog(options, runtime, prepared.ok() ? nullptr : std::function<absl::Status()>(prepare)));
+  ASSIGN_OR_RETURN(replication->log_, OpenSnapshots(options, runtime, *replication->pg_log_));
   kv::ReplicatedKvStore::Options store;
   store.rocks = std::move(rocks);
   store.on_append = options.on_append;
@@ -142,9 +152,12 @@ Replication::Replication(const Options& options, const kv::RocksKvStore::Options
 
 Replication::~Replication() { executor_->Stop(); }
 
-absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
-                                                             Runtime& runtime) {
-  return OpenLog(options, runtime, [options] { return MigrateSharedLog(options); });
+absl::StatusOr<SharedLogs> OpenSharedLog(const Replication::Options& options, Runtime& runtime) {
+  SharedLogs logs;
+  ASSIGN_OR_RETURN(logs.in_postgres,
+                   OpenLog(options, runtime, [options] { return MigrateSharedLog(options); }));
+  ASSIGN_OR_RETURN(logs.log, OpenSnapshots(options, runtime, *logs.in_postgres));
+  return logs;
 }
 
 absl::Status MigrateSharedLog(const Replication::Options& options) {
@@ -168,7 +181,7 @@ absl::Status MigrateSharedLog(const Replication::Options& options) {
 }
 
 void Replication::ReadServerFacts() {
-  log_->ReadServerFacts([this, executor = executor_](absl::StatusOr<kv::PgServerFacts> facts) {
+  pg_log_->ReadServerFacts([this, executor = executor_](absl::StatusOr<kv::PgServerFacts> facts) {
     executor->Post([this, facts = std::move(facts)]() mutable {
       if (facts.ok()) OnServerFacts(*std::move(facts));
       executor_->PostAfter(kServerFactsInterval, [this] { ReadServerFacts(); });

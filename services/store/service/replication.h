@@ -43,6 +43,7 @@ class Replication {
   struct Options {
     std::string url;                  // PostgreSQL's; empty: the store is not replicated
     std::string log_name;             // several stores may share a database: 1 to 32 of [a-z0-9-]
+    std::string snapshots;            // s3://BUCKET/PREFIX; empty: they are in PostgreSQL, too
     std::string store_id;             // this replica's name; differs among the replicas of a log
     std::string advertise;            // where clients reach this replica
     bool storage_replicated = false;  // see PgServerFacts
@@ -107,13 +108,18 @@ class Replication {
 
   // Keeps other processes from using the same name; null until the server has answered.
   std::unique_ptr<kv::PgConnection> name_;
-  std::unique_ptr<kv::PgLog> log_;
+  std::unique_ptr<kv::PgLog> pg_log_;
+  std::unique_ptr<kv::SharedLog> log_;  // over it
   std::unique_ptr<kv::ReplicatedKvStore> store_;
 };
 
-// The log alone. INVALID_ARGUMENT: bad options.
-absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
-                                                             Runtime& runtime);
+// The log alone.
+struct SharedLogs {
+  std::unique_ptr<kv::SharedLog> in_postgres;
+  std::unique_ptr<kv::SharedLog> log;  // over it; the one to use
+};
+// INVALID_ARGUMENT: bad options.
+absl::StatusOr<SharedLogs> OpenSharedLog(const Replication::Options& options, Runtime& runtime);
 
 // Makes or updates the log's schema, and logs what the server can lose. UNAVAILABLE: the server
 // does not answer. Otherwise errors as Replication::Open.

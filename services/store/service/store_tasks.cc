@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/log/pg/pg_connection.h"
+#include "common/kv/log/s3/s3_snapshot_log.h"
 #include "common/kv/replica/move_store.h"
 #include "common/rpc/host_port.h"
 #include "services/store/service/store_server.h"
@@ -34,6 +35,10 @@ ABSL_FLAG(
     "store is not replicated");
 ABSL_FLAG(std::string, replicated_log, "default",
           "name of the log in that database; all replicas of a store have the same");
+ABSL_FLAG(
+    std::string, snapshots, "",
+    "s3://BUCKET/PREFIX for the files of the log's snapshots; empty = they are in PostgreSQL, "
+    "too. Credentials, AWS_REGION and AWS_ENDPOINT_URL_S3 come from the environment");
 ABSL_FLAG(bool, log_storage_replicated, false,
           "PostgreSQL's storage is replicated before a commit is acknowledged, so that nobody need "
           "be warned if it has no synchronous standby");
@@ -53,7 +58,12 @@ namespace {
 
 void ValidateReplication(std::vector<std::string>& errors) {
   const std::string url = absl::GetFlag(FLAGS_replicate_through);
+  const std::string snapshots = absl::GetFlag(FLAGS_snapshots);
+  if (url.empty() && !snapshots.empty()) errors.push_back("--snapshots: needs --replicate_through");
   if (url.empty()) return;
+  if (const absl::Status good = kv::CheckS3SnapshotAddress(snapshots);
+      !snapshots.empty() && !good.ok())
+    errors.push_back(absl::StrCat("--snapshots: ", good.message()));
   if (!absl::StartsWith(url, "postgresql://") && !absl::StartsWith(url, "postgres://"))
     errors.push_back("--replicate_through: must be a postgresql:// URL");
   if (StoreTaskFlag() != StoreTask::kNone) return;
@@ -139,6 +149,7 @@ StoreServer::Options StoreOptionsFromFlags() {
           .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20,
           .replication = {.url = absl::GetFlag(FLAGS_replicate_through),
                           .log_name = absl::GetFlag(FLAGS_replicated_log),
+                          .snapshots = absl::GetFlag(FLAGS_snapshots),
                           .store_id = absl::GetFlag(FLAGS_store_id),
                           .advertise = absl::GetFlag(FLAGS_advertise),
                           .storage_replicated = absl::GetFlag(FLAGS_log_storage_replicated),
@@ -160,8 +171,8 @@ using Move = absl::Status (*)(kv::RocksKvStore::Options, Runtime&, kv::SharedLog
 std::function<absl::Status(Runtime&)> Moving(Move move) {
   return [move](Runtime& runtime) {
     const StoreServer::Options options = StoreOptionsFromFlags();
-    ASSIGN_OR_RETURN(auto log, OpenSharedLog(options.replication, runtime));
-    return move(RocksOptionsOf(options), runtime, *log);
+    ASSIGN_OR_RETURN(auto logs, OpenSharedLog(options.replication, runtime));
+    return move(RocksOptionsOf(options), runtime, *logs.log);
   };
 }
 
