@@ -1,7 +1,8 @@
 // SharedLog: the replicated log that the stores of one installation share. It orders what they
 // commit, decides who leads, and keeps snapshots of the state. An existing engine keeps it: PgLog
-// (PostgreSQL; with S3SnapshotLog the files of snapshots are in S3), or MemLog (simulation). docs/adr/0019 has the reasons and the proofs;
-// tests/conformance/log has the suite that every implementation passes.
+// (PostgreSQL; with S3SnapshotLog the files of snapshots are in S3), or MemLog (simulation).
+// docs/adr/0019 has the reasons and the proofs; tests/conformance/log has the suite that every
+// implementation passes.
 //
 // Promises:
 // - An append is a compare-and-swap on the log's end. It is acknowledged only if the log ended at
