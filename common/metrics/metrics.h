@@ -69,7 +69,7 @@ std::vector<double> LatencyBuckets();
 class Metrics {
  public:
   Metrics();
-  // The metrics of `whole`. What is made through this object also gets `labels`.
+  // The metrics of `whole`. Each metric made through this object also gets `labels`.
   Metrics(const Metrics& whole, MetricLabels labels);
   ~Metrics();
   Metrics(const Metrics&) = delete;

@@ -31,7 +31,7 @@
 
 namespace escapement::integration {
 
-// Of a process "store.2" or "handler@1": "store", "handler".
+// The service that `process` runs: "store" for "store.2", "handler" for "handler@1".
 std::string ServiceOf(const std::string& process);
 
 class Platform {
