@@ -6,11 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"
+#include "services/master/base/errors.h"
 
 namespace escapement::master {
+
+using storage::v1::CellRecord;
 
 std::string NameOfCell(uint32_t cell) { return absl::StrCat("cells/", cell); }
 
@@ -28,6 +32,29 @@ storage::v1::CellRecord HomeCellRecord() {
   record.set_cell(kHomeCell);
   record.set_weight(1);
   return record;
+}
+
+absl::StatusOr<std::optional<CellRecord>> ReadCellRecord(uint32_t cell,
+                                                         const std::optional<std::string>& bytes) {
+  if (!bytes.has_value()) {
+    if (cell == kHomeCell) return HomeCellRecord();
+    return std::nullopt;
+  }
+  CellRecord record;
+  if (!record.ParseFromString(*bytes)) return BrokenRecord(NameOfCell(cell));
+  return record;
+}
+
+absl::Status CheckTakesTenants(uint32_t cell, const std::optional<std::string>& bytes) {
+  ASSIGN_OR_RETURN(const auto record, ReadCellRecord(cell, bytes));
+  const std::string name = NameOfCell(cell);
+  if (!record.has_value()) {
+    return FailedPrecondition("CELL_NOT_FOUND", absl::StrCat(name, " does not exist"),
+                              {{"resource", name}});
+  }
+  if (!record->draining()) return absl::OkStatus();
+  return FailedPrecondition("CELL_DRAINING", absl::StrCat(name, " takes no new tenants"),
+                            {{"resource", name}});
 }
 
 std::optional<uint32_t> ChooseCell(const std::vector<storage::v1::CellRecord>& cells,

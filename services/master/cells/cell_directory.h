@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
@@ -31,6 +32,13 @@ absl::StatusOr<uint32_t> ParseCellName(absl::string_view name, absl::string_view
 
 // The record of cell 0 before its first change.
 storage::v1::CellRecord HomeCellRecord();
+
+// A row of `meta` as it was read. nullopt: there is no such cell. DATA_LOSS if it cannot be read.
+absl::StatusOr<std::optional<storage::v1::CellRecord>> ReadCellRecord(
+    uint32_t cell, const std::optional<std::string>& bytes);
+// The same row. FAILED_PRECONDITION: there is no such cell (CELL_NOT_FOUND), or it takes no new
+// tenants (CELL_DRAINING).
+absl::Status CheckTakesTenants(uint32_t cell, const std::optional<std::string>& bytes);
 
 // Tenants by cell; cells without tenants may be missing.
 using TenantCounts = std::map<uint32_t, int64_t>;

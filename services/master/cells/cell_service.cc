@@ -27,18 +27,6 @@ constexpr double kCellWeightMax = 1000;
 
 std::string EtagOf(const CellRecord& record) { return absl::StrCat("\"", record.version(), "\""); }
 
-// nullopt: there is none. DATA_LOSS if it cannot be read.
-absl::StatusOr<std::optional<CellRecord>> ReadCellRecord(uint32_t cell,
-                                                         const std::optional<std::string>& bytes) {
-  if (!bytes.has_value()) {
-    if (cell == kHomeCell) return HomeCellRecord();
-    return std::nullopt;
-  }
-  CellRecord record;
-  if (!record.ParseFromString(*bytes)) return BrokenRecord(NameOfCell(cell));
-  return record;
-}
-
 v1::Cell ShowRecord(const CellRecord& record) {
   v1::Cell cell;
   cell.set_name(NameOfCell(record.cell()));

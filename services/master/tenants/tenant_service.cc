@@ -339,25 +339,14 @@ TenantCounts TenantService::Counts() const {
   return counts;
 }
 
-absl::StatusOr<uint32_t> TenantService::CellOfNew(const std::string& name) const {
+absl::StatusOr<uint32_t> TenantService::CellOfNew() const {
   if (!cells_.loaded()) return NotReady();
   const std::vector<storage::v1::CellRecord> cells = cells_.All();
-  if (name.empty()) {
-    const TenantCounts counts = Counts();
-    std::optional<uint32_t> chosen = ChooseCell(cells, counts, elsewhere_.served);
-    if (!chosen.has_value()) chosen = ChooseCell(cells, counts, [](uint32_t) { return true; });
-    if (chosen.has_value()) return *chosen;
-    return FailedPrecondition("CELL_DRAINING", "no cell takes new tenants");
-  }
-  ASSIGN_OR_RETURN(const uint32_t number, ParseCellName(name, "tenant.cell"));
-  for (const storage::v1::CellRecord& cell : cells) {
-    if (cell.cell() != number) continue;
-    if (!cell.draining()) return number;
-    return FailedPrecondition("CELL_DRAINING", absl::StrCat(name, " takes no new tenants"),
-                              {{"resource", name}});
-  }
-  return FailedPrecondition("CELL_NOT_FOUND", absl::StrCat(name, " does not exist"),
-                            {{"resource", name}});
+  const TenantCounts counts = Counts();
+  std::optional<uint32_t> chosen = ChooseCell(cells, counts, elsewhere_.served);
+  if (!chosen.has_value()) chosen = ChooseCell(cells, counts, [](uint32_t) { return true; });
+  if (chosen.has_value()) return *chosen;
+  return FailedPrecondition("CELL_DRAINING", "no cell takes new tenants");
 }
 
 template <typename Response>
@@ -397,15 +386,36 @@ void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenan
   }
   absl::StatusOr<TenantRecord> draft = ReadTenant(request.tenant());
   violations.AddStatus("", draft.status());
+  std::optional<uint32_t> cell;
+  if (!request.tenant().cell().empty()) {
+    const absl::StatusOr<uint32_t> named = ParseCellName(request.tenant().cell(), "tenant.cell");
+    violations.AddStatus("", named.status());
+    if (named.ok()) cell = *named;
+  }
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string& tenant = request.tenant_id();
   RequestMark mark = MarkOf(kAllTenants, "CreateTenant", request, done);
   RecordChange change = ChangeOf(tenant, std::move(mark));
-  change.decide = [this, tenant, draft = *std::move(draft), cell = request.tenant().cell()](
+  // The cell may have been created by another master just now: its row is read.
+  if (cell.has_value()) {
+    draft->set_cell(*cell);
+    change.read_more = [this, cell = *cell](const std::optional<std::string>&,
+                                            absl::AnyInvocable<void(absl::Status)> read) {
+      context_.client.MultiGet(
+          {{ColumnFamily::kMeta, CellKey(cell)}}, context_.executor,
+          [cell, read = std::move(read)](absl::StatusOr<kv::GetResult> result) mutable {
+            if (!result.ok()) return read(StoreFailed(result.status()));
+            read(CheckTakesTenants(cell, result->values[0]));
+          });
+    };
+  }
+  change.decide = [this, tenant, draft = *std::move(draft), chosen = cell.has_value()](
                       const std::optional<std::string>& bytes,
                       absl::Time now) mutable -> absl::StatusOr<RecordDecision> {
-    ASSIGN_OR_RETURN(const uint32_t number, CellOfNew(cell));
-    draft.set_cell(number);
+    if (!chosen) {
+      ASSIGN_OR_RETURN(const uint32_t number, CellOfNew());
+      draft.set_cell(number);
+    }
     return DecideCreate(tenant, draft, bytes, now);
   };
   change.response = std::make_unique<v1::Tenant>();

@@ -60,8 +60,8 @@ class TenantService {
   void GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done);
 
  private:
-  // The cell of a new tenant whose Tenant.cell is `name`. Errors as of CreateTenant.
-  absl::StatusOr<uint32_t> CellOfNew(const std::string& name) const;
+  // The cell of a new tenant that names none. Errors as of CreateTenant.
+  absl::StatusOr<uint32_t> CellOfNew() const;
   // Deletes the home cell's rows of the tenant. `retired`: as in DecideDelete.
   void DeleteHere(const std::string& tenant, uint64_t retired, v1::DeleteTenantRequest request,
                   Done<google::protobuf::Empty> done);
